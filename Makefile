@@ -1,0 +1,45 @@
+# Everything runs from .venv; `make demo` and `make test` build it first.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: .venv/.stamp-run  ## install, then explain customers of the embedded data
+	@$(BIN)/robustcf demo
+
+test: .venv/.stamp-test  ## install, then lint, type-check and test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+slow: .venv/.stamp-test  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow --timeout 7200
+
+bench: .venv/.stamp-run  ## measure this version against its peers
+	@$(BIN)/robustcf bench
+
+clean:  ## remove .venv, caches and build products
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.stamp-python:
+	@command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "robustcf needs Python 3.11 or newer and '$(PYTHON)' is not; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -m venv .venv
+	@touch $@
+
+.venv/.stamp-run: .venv/.stamp-python pyproject.toml constraints.txt
+	@echo "installing robustcf into .venv"
+	@$(PIP) -e .
+	@touch $@
+
+.venv/.stamp-test: .venv/.stamp-python pyproject.toml constraints.txt
+	@echo "installing robustcf and its test tools into .venv"
+	@$(PIP) -e '.[test]'
+	@touch $@

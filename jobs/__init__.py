@@ -1,0 +1,1 @@
+"""The jobs around the library: the command line now, the cluster on the way."""

@@ -1,0 +1,28 @@
+"""What the user gave cannot be used: one line on the error stream, exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+
+class BadInput(typer.BadParameter):
+    """Bad input, in a line of its own."""
+
+    def format_message(self) -> str:
+        return " ".join(self.message.split())
+
+
+@contextmanager
+def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
+    """The library's complaints (and `others`) as bad input; any other error is a bug and stays one."""
+    from robustcf import ForestError, SchemaError, SolverError
+    from robustcf.datasets import DatasetError
+
+    kinds: tuple[type[Exception], ...] = (DatasetError, SchemaError, ForestError, SolverError, *others)
+    try:
+        yield
+    except kinds as error:
+        raise BadInput(str(error)) from error

@@ -1,0 +1,52 @@
+"""Counterfactuals on a terminal, from the words of `robustcf.show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from robustcf import Counterfactual, Explainer
+    from robustcf.encode import Row
+
+MARKS = {"optimal": ("✓", "green"), "no_recourse": ("✗", "yellow"), "already_favourable": ("✓", "green")}
+
+
+def console() -> Console:
+    return Console(highlight=False, soft_wrap=False)
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            no_wrap=column == "name",
+            overflow="fold",
+        )
+    return made
+
+
+def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
+    """One answer: what is asked, what to change, what it reaches, what is proved, how long it took."""
+    from robustcf.show import change_rows, method_title, rounded_changes, verdict
+
+    out.print()
+    asked = "flips the decision" if cf.method.name == "naive" else f"score of at least {cf.threshold:.3f}"
+    out.print(Text.assemble((method_title(cf.method), "bold"), (f"  {asked}", "dim")))
+    if cf.changes:
+        made = table("change", "from", "to")
+        for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
+            made.add_row(Text(label), Text(before), Text(after, style="bold"))
+        out.print(made)
+    if cf.point is not None:
+        out.print(
+            f"score {cf.score_before:.3f} → {cf.score:.3f} · distance {cf.distance:.4f} · {cf.seconds:.3f} s"
+        )
+    mark, colour = MARKS.get(cf.status, ("!", "red"))
+    out.print(Text(f"{mark} {verdict(cf)}", style=colour))

@@ -1,0 +1,18 @@
+"""Data to explain: an embedded synthetic credit set, typed-CSV files and the paper's eight sets."""
+
+from robustcf.datasets.dataset import Dataset, DatasetError
+from robustcf.datasets.fetch import fetch
+from robustcf.datasets.named import available, describe, load
+from robustcf.datasets.synthetic import synthetic_credit
+from robustcf.datasets.typed_csv import read_typed_csv
+
+__all__ = [
+    "Dataset",
+    "DatasetError",
+    "available",
+    "describe",
+    "fetch",
+    "load",
+    "read_typed_csv",
+    "synthetic_credit",
+]

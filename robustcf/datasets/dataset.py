@@ -1,0 +1,90 @@
+"""A data set: rows in original units, their labels, and the schema that encodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from robustcf.encode import Row, encode, read_rows
+from robustcf.schema import Schema
+
+
+class DatasetError(ValueError):
+    """A data set that cannot be read, found or fetched; the message says what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows, labels and schema that belong together.
+
+    Parameters
+    ----------
+    name : str
+        What the data set is called, in lower case.
+    X : DataFrame
+        The rows in original units, one column per feature, in the schema's order.
+    y : ndarray of int
+        The labels.
+    schema : Schema
+        What each column means.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"age": [20, 30, 40], "job": ["cook", "clerk", "cook"]})
+    >>> data = Dataset("staff", X, np.array([0, 1, 1]), Schema.from_frame(X))
+    >>> len(data), data.classes
+    (3, (0, 1))
+    >>> data.encode({"age": 25, "job": "cook"})
+    array([[0.25, 1.  ]])
+    """
+
+    name: str
+    X: pd.DataFrame
+    y: np.ndarray
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        labels = np.asarray(self.y)
+        if labels.ndim != 1 or len(labels) != len(self.X):
+            raise DatasetError(f"data set {self.name!r}: {len(self.X)} rows, labels of shape {labels.shape}")
+        if tuple(map(str, self.X.columns)) != self.schema.names:
+            raise DatasetError(f"data set {self.name!r}: the columns are not the schema's features, in order")
+        if labels.dtype.kind not in "iub":
+            raise DatasetError(f"data set {self.name!r}: labels must be whole numbers, not {labels.dtype}")
+        object.__setattr__(self, "y", labels.astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The labels that occur, in rising order."""
+        return tuple(int(label) for label in np.unique(self.y))
+
+    def encode(self, rows: pd.DataFrame | Row | Iterable[Row]) -> np.ndarray:
+        """Rows in original units as the float64 matrix that a model is trained on.
+
+        Parameters
+        ----------
+        rows : DataFrame or mapping
+            One row or several, with a value for every feature.
+
+        Returns
+        -------
+        ndarray of float64
+            Columns in schema order: a categorical as its sorted categories, in place; numbers
+            scaled to [0, 1]; constant columns left out.
+
+        Raises
+        ------
+        DatasetError
+            Names the first row that cannot be used (counted from 0), and why.
+        """
+        read = read_rows(self.schema, rows)
+        for position, reason in enumerate(read.reasons):
+            if reason is not None:
+                raise DatasetError(f"data set {self.name!r}, row {position}: {reason}")
+        return encode(self.schema, read.numbers)

@@ -1,0 +1,103 @@
+"""One file over HTTP, streamed, bounded in size and in time."""
+
+from __future__ import annotations
+
+import time
+from email.message import Message
+from http.client import HTTPException
+from typing import IO, BinaryIO
+from urllib import request
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+
+from robustcf.datasets.dataset import DatasetError
+
+_CHUNK = 1 << 16
+
+
+def download(url: str, sink: BinaryIO, *, cap: int, timeout: float, total: float) -> None:
+    """Write what `url` holds to `sink`.
+
+    Parameters
+    ----------
+    url : str
+        An http or https address; nothing else is opened, not even after a redirect.
+    sink : binary file
+        Where the bytes go.
+    cap : int
+        The most bytes taken: a server cannot fill the disk.
+    timeout, total : float
+        The longest silence, and the longest transfer, in seconds.
+
+    Raises
+    ------
+    DatasetError
+        Says what went wrong.
+    """
+    _require_http(url)
+    try:
+        with _opener().open(url, timeout=timeout) as response:
+            _copy(response, sink, cap, time.monotonic() + total)
+    except DatasetError:
+        raise
+    except HTTPError as error:
+        error.close()
+        raise DatasetError(f"the server answered: {error}") from None
+    except URLError as error:
+        raise DatasetError(f"the server cannot be reached: {error.reason}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise DatasetError(f"the transfer failed: {error!r}") from None
+
+
+def _copy(response: request._UrlopenRet, sink: BinaryIO, cap: int, deadline: float) -> None:
+    length = response.length
+    if length is not None and length > cap:
+        raise DatasetError(f"the server offers {length} bytes where at most {cap} are expected")
+    received = 0
+    while length is None or received < length:
+        chunk = response.read1(_CHUNK)  # whatever has arrived, so that the clock is looked at
+        if not chunk:
+            break
+        received += len(chunk)
+        if received > cap:
+            raise DatasetError(f"the server sent more than the {cap} bytes expected")
+        if time.monotonic() > deadline:
+            raise DatasetError("the transfer took too long")
+        sink.write(chunk)
+    if length is not None and received < length:
+        raise DatasetError(f"the transfer broke off after {received} of {length} bytes")
+
+
+class _HttpOnly(request.HTTPRedirectHandler):
+    """Follows redirects to http and https only, and never from https back to http."""
+
+    def redirect_request(
+        self, req: request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> request.Request | None:
+        scheme = urlsplit(newurl).scheme
+        if scheme not in ("http", "https") or (req.type == "https" and scheme == "http"):
+            fp.close()
+            raise DatasetError(f"the server redirects to {newurl}, which is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+
+
+def _opener() -> request.OpenerDirector:
+    """Built by hand: the default opener would also open file:, ftp: and data: addresses."""
+    opener = request.OpenerDirector()
+    opener.addheaders = [("User-Agent", "robustcf")]
+    for handler in (
+        request.ProxyHandler(),
+        request.UnknownHandler(),
+        request.HTTPHandler(),
+        request.HTTPSHandler(),
+        request.HTTPDefaultErrorHandler(),
+        request.HTTPErrorProcessor(),
+        _HttpOnly(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _require_http(url: str) -> None:
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise DatasetError(f"{url} is neither an http nor an https address")

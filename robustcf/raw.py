@@ -1,0 +1,49 @@
+"""What a raw column holds, read as numbers and shown in messages."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+
+def numbers_of(column: pd.Series) -> np.ndarray:
+    """Each value as float64: NaN where it is missing or no number, infinite where it is too large.
+
+    Words that spell a number count as one; dates, durations and complex numbers do not.
+
+    >>> numbers_of(pd.Series([1, "2.5", None, "two", 10**400, pd.Timestamp(0)], dtype=object)).tolist()
+    [1.0, 2.5, nan, nan, inf, nan]
+    """
+    if types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.fromiter((_number(value) for value in column), dtype=np.float64, count=len(column))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            return math.nan if "_" in value else float(value)  # Python alone would take 1_000
+        except ValueError:
+            return math.nan
+    # numpy counts its durations among the whole numbers
+    if isinstance(value, np.timedelta64) or not isinstance(value, Real | Decimal | np.bool_):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+
+
+def shown(value: Any) -> str:
+    """A value as a message names it: short, and words in quotes."""
+    try:
+        text = str(value) if isinstance(value, int | float | np.number) else repr(str(value))
+    except ValueError:  # Python writes out no more than 4300 digits
+        return "the number"
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,187 @@
+"""A counterfactual for people: words and rows of a table. Nothing here prints.
+
+Numbers are shown with few digits, but never so few that the change shown would not do: every
+shown change is rounded away from the customer's own value and put to the forest again, with one
+digit more until it reaches what the exact one reaches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+import numpy as np
+
+from robustcf.check import broken_rules
+from robustcf.encode import Row, encode, read_rows
+from robustcf.explain import SCORE_TOLERANCE, Change, Counterfactual, Explainer
+from robustcf.methods import Method
+from robustcf.schema import Feature, Schema, Value
+
+DIGITS = 6
+EXACT_DIGITS = 17  # any float64 survives them
+
+
+def method_title(method: Method) -> str:
+    """The method and its parameters.
+
+    >>> from robustcf.methods import DirectSAA
+    >>> method_title(DirectSAA(alpha=0.05))
+    'Direct-SAA, α = 0.05'
+    """
+    title = {"naive": "Naive", "direct-saa": "Direct-SAA", "robust-saa": "Robust-SAA"}
+    parameters = (("α", method.alpha), ("β", method.beta))
+    given = [f"{symbol} = {value:g}" for symbol, value in parameters if value is not None]
+    return ", ".join([title.get(method.name, method.name), *given])
+
+
+def verdict(cf: Counterfactual) -> str:
+    """What the answer is, and what is proved about it, in one line."""
+    if cf.status == "optimal":
+        return "proved nearest: no allowed change that reaches the score is smaller"
+    if cf.status == "feasible":
+        return f"not proved nearest: the time was up, a change up to {cf.gap:.1%} smaller may exist"
+    if cf.status == "no_recourse":
+        best = f"; the best reachable score is {cf.best_score:.3f}" if cf.point is not None else ""
+        return f"proved: no allowed change reaches a score of {cf.threshold:.3f}{best}"
+    if cf.status == "timeout":
+        return "nothing found and nothing proved: the time was up"
+    if cf.status == "already_favourable":
+        return "the decision is already the one wanted"
+    return f"{cf.status.replace('_', ' ')}: {cf.reason}"
+
+
+def value_text(feature: Feature, value: Value, digits: int = EXACT_DIGITS) -> str:
+    """A value with its unit; a number with at most that many significant digits.
+
+    >>> value_text(Feature("income", "continuous", unit="EUR"), 12345.678, 6)
+    '12,345.7 EUR'
+    """
+    if not feature.is_number or isinstance(value, str) or not math.isfinite(value):
+        return str(value)
+    text = _plain_text(_rounded(value, digits, ROUND_HALF_EVEN))
+    return f"{text} {feature.unit}".rstrip()
+
+
+def change_rows(schema: Schema, changes: tuple[Change, ...]) -> list[tuple[str, str, str]]:
+    """For each change: the feature's label, from, to. What is `to` is shown exactly."""
+    rows = []
+    for change in changes:
+        feature = schema[change.feature]
+        before, after = (value_text(feature, v, DIGITS) for v in (change.before, change.after))
+        if before == after or value_text(feature, change.after) != after:
+            before, after = value_text(feature, change.before, DIGITS), value_text(feature, change.after)
+        rows.append((feature.label or feature.name, before, after))
+    return rows
+
+
+def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple[Change, ...]:
+    """The changes with as few digits as still do: checked against the schema and the real model.
+
+    Parameters
+    ----------
+    explainer : Explainer
+        What explained the row.
+    row : mapping
+        The customer, in original units.
+    cf : Counterfactual
+        The answer; left as it is.
+
+    Returns
+    -------
+    tuple of Change
+        With six significant digits where that is enough, else with more.
+    """
+    schema, reached = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
+    before = read_rows(schema, row, missing=True).numbers[0]
+    for digits in range(DIGITS, EXACT_DIGITS):
+        changes = tuple(_round_away(schema[c.feature], c, digits) for c in cf.changes)
+        after = before.copy()
+        for change in changes:
+            after[schema.names.index(change.feature)] = schema[change.feature].number(change.after)
+        if not broken_rules(schema, before, after) and _reaches(explainer, after, cf, reached):
+            return changes
+    return cf.changes
+
+
+def _reaches(explainer: Explainer, numbers: np.ndarray, cf: Counterfactual, score: float) -> bool:
+    forest = explainer.forest
+    assert cf.target is not None
+    point = encode(explainer.schema, numbers[None, :])
+    scores, predicted = forest.judged_score(point, cf.target, explainer.voting)
+    flips = forest.classes[predicted[0]] == cf.target or cf.status == "no_recourse"
+    return bool(flips and scores[0] >= score - SCORE_TOLERANCE * len(forest))
+
+
+def _round_away(feature: Feature, change: Change, digits: int) -> Change:
+    """Rounded so that the change grows; values on a list or a step are left alone."""
+    if feature.kind != "continuous" or feature.allowed is not None or feature.step is not None:
+        return change
+    before, after = feature.number(change.before), feature.number(change.after)
+    rounded = float(_rounded(after, digits, ROUND_CEILING if after > before else ROUND_FLOOR))
+    return replace(change, after=rounded, delta=rounded - before)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> Decimal:
+    exact = Decimal(repr(float(value)))
+    if not exact:
+        return Decimal(0)
+    return exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), rounding=rounding)
+
+
+def _plain_text(number: Decimal) -> str:
+    """No trailing zeros; thousands marked from 10,000 on; powers of ten only where zeros would drown it."""
+    number = number.normalize()
+    if number and not -5 <= number.adjusted() <= 15:
+        return f"{number:e}"
+    return f"{number:,f}" if abs(number) >= 10_000 else f"{number:f}"
+
+
+def as_record(cf: Counterfactual) -> dict[str, Any]:
+    """Everything about an answer at full precision, ready for JSON (what is not known is None)."""
+    return {
+        "status": cf.status,
+        "reason": cf.reason,
+        "method": cf.method.name,
+        "alpha": cf.method.alpha,
+        "beta": cf.method.beta,
+        "target": cf.target,
+        "threshold": _finite(cf.threshold),
+        "score_before": _finite(cf.score_before),
+        "score_after": _finite(cf.score),
+        "distance": _finite(cf.distance),
+        "lower_bound": _finite(cf.lower_bound),
+        "gap": _finite(cf.gap),
+        "best_score": _finite(cf.best_score),
+        "best_score_gap": _finite(cf.best_score_gap),
+        "changes": [
+            {
+                "feature": c.feature,
+                "before": _json_value(c.before),
+                "after": _json_value(c.after),
+                "delta": c.delta,
+            }
+            for c in cf.changes
+        ],
+        "point": None if cf.point is None else _json_row(cf.point),
+        "verified": cf.verified,
+        "solver": cf.solver,
+        "seconds": cf.seconds,
+        "nodes": cf.nodes,
+    }
+
+
+def _json_row(row: Mapping[str, Value]) -> dict[str, Any]:
+    return {name: _json_value(value) for name, value in row.items()}
+
+
+def _json_value(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return _finite(plain) if isinstance(plain, float) else plain
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

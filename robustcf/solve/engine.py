@@ -1,0 +1,221 @@
+"""Our own exact engine: cheap prices first, a linear program's where they pay, compiled search.
+
+A problem is reduced, priced by a few rounds of ascent, filtered and searched for a moment. What
+is still open is priced by its linear relaxation and searched under a budget; every subtree that
+outgrows its budget is priced anew (the same relaxation, re-solved warm), and once most of its
+options have died it starts over as a smaller problem of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustcf.problem import Problem, choice_within, reduce, restrict
+from robustcf.solve.bounds import quick_prices
+from robustcf.solve.contract import BestScore, Limits, Solution, cheapest, settle
+from robustcf.solve.factors import Factors, build_factors, vote_units
+from robustcf.solve.incumbent import climb_votes, improve
+from robustcf.solve.prices import Prices, Relaxation
+from robustcf.solve.search import EPSILON, Stack, new_stack, run, start_search
+
+ROUNDS = 10  # of price ascent before the first filter
+QUICK = 128  # nodes searched under cheap or inherited prices
+BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced anew
+SHRUNK = 0.4  # share of options alive below which a subtree becomes a problem of its own
+HEIGHT = 256  # open nodes of one search; more are handed back, so memory is bounded
+CHUNK = 256  # nodes between looks at the clock
+
+
+@dataclass
+class _Open:
+    """A subtree still to be searched: its options alive, its bound, and prices to try first."""
+
+    alive: np.ndarray
+    bound: float
+    prices: Prices | None
+
+
+@dataclass
+class _Search:
+    """What all subtrees share: the best value so far and its cells, the clock, the counts.
+
+    Without `maximise` the value is the cost of a choice that meets the demand; with it, what the
+    votes of any choice lack of the demand (problems then come with all costs zero).
+    """
+
+    upper: float
+    maximise: bool
+    units: np.ndarray
+    end: float
+    stop_at: float = -math.inf  # a value that is good enough
+    cells: np.ndarray | None = None
+    nodes: int = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.upper <= self.stop_at or time.monotonic() >= self.end
+
+    def solve(self, problem: Problem, bound: float = -math.inf) -> float:
+        """Search a problem until done or out of time; returns the least value that may remain."""
+        for _ in range(3):
+            problem = reduce(problem, math.inf if self.maximise else self.upper)
+            if (np.diff(problem.tree_start) == 0).any():
+                return self.upper
+            if not problem.n_leaves:
+                self._try(problem, cheapest(problem))
+                return self.upper
+            F = build_factors(problem, self.units)
+            lam = np.array([max(self.upper, 1e-3) / max(F.demand[0], 1e-3), *np.zeros(len(F.demand) - 1)])
+            if self.maximise:
+                lam[0] = 1.0
+            theta, phi, total = quick_prices(F, lam, ROUNDS, self.maximise)
+            keep = total < self.upper - EPSILON
+            if not all(keep[a:b].any() for a, b in zip(F.start[:-1], F.start[1:], strict=True)):
+                return self.upper
+            if keep.sum() > 0.8 * len(keep):
+                break
+            problem = restrict(problem, keep, math.inf)
+        else:
+            return self.solve_level(problem, bound, None, None)
+        return self.solve_level(problem, bound, F, Prices(theta, phi, lam))
+
+    def solve_level(self, problem: Problem, bound: float, F: Factors | None, prices: Prices | None) -> float:
+        """Search one reduced problem; its subtrees share layout and relaxation."""
+        if F is None:
+            problem = reduce(problem, math.inf if self.maximise else self.upper)
+            if (np.diff(problem.tree_start) == 0).any():
+                return self.upper
+            if not problem.n_leaves:
+                self._try(problem, cheapest(problem))
+                return self.upper
+            F = build_factors(problem, self.units)
+        relaxation: Relaxation | None = None
+        stack = new_stack(F, HEIGHT)
+        todo = [_Open(np.ones(len(F.cost), dtype=bool), bound, prices)]
+        lowest = math.inf  # of what smaller problems left open
+        while todo and not self.finished:
+            node = todo.pop()
+            if node.bound >= self.upper - EPSILON:
+                continue
+            if node.prices is not None:
+                left = self._run(problem, F, stack, node, QUICK)
+                if not left:
+                    continue
+                if left[0].bound >= self.upper - EPSILON:
+                    continue
+                if self.finished:
+                    todo += left
+                    continue
+            if node.alive.sum() < SHRUNK * len(node.alive):
+                lowest = min(lowest, self.solve(restrict(problem, node.alive, math.inf), node.bound))
+                continue
+            if relaxation is None:
+                relaxation = Relaxation(problem, F, self.maximise)
+            priced = relaxation.prices(node.alive, self.end - time.monotonic())
+            if priced is None:
+                if time.monotonic() >= self.end:
+                    todo.append(node)
+                else:
+                    todo += self._without_prices(problem, node)
+                continue
+            todo += self._run(problem, F, stack, _Open(node.alive, node.bound, priced), BUDGET)
+        return min([self.upper, lowest] + [node.bound for node in todo])
+
+    def _run(self, problem: Problem, F: Factors, stack: Stack, node: _Open, budget: int) -> list[_Open]:
+        """Search under fixed prices; what is open when the budget is gone, shallowest first."""
+        assert node.prices is not None
+        theta, phi, lam = node.prices
+        start_search(stack, node.alive, node.bound)
+        best = np.zeros(problem.n_features, dtype=np.int64)
+        height, seen = 1, 0
+        while height and seen < budget and height < HEIGHT and not self.finished:
+            before = self.upper
+            height, self.upper, nodes = run(
+                F, problem, theta, phi, lam, stack, height, self.upper, best, self.maximise, min(CHUNK, budget)
+            )
+            self.nodes, seen = self.nodes + nodes, seen + nodes
+            if self.upper < before:
+                self.cells = problem.cell[problem.start[:-1] + best]
+        return [_Open(stack.alive[i].copy(), float(stack.bound[i]), node.prices) for i in range(height)]
+
+    def _try(self, problem: Problem, choice: np.ndarray) -> None:
+        votes = problem.votes_of(choice)
+        if (votes[int(self.maximise) :] < problem.demand[int(self.maximise) :]).any():
+            return
+        lacking = (problem.demand[0] - votes[0]) / self.units[0]
+        value = lacking if self.maximise else problem.objective(choice)
+        if value < self.upper - EPSILON:
+            self.upper, self.cells = value, problem.cell[problem.start[:-1] + choice]
+
+    def _without_prices(self, problem: Problem, node: _Open) -> list[_Open]:
+        """A subtree whose LP has no solution: closed if its votes provably fall short, else halved."""
+        here = restrict(problem, node.alive, math.inf)
+        if not self.maximise:
+            short = _Search(math.inf, True, self.units, self.end, stop_at=0.0)
+            if short.solve(here._replace(cost=np.zeros_like(here.cost))) > EPSILON:
+                return []
+        counts = np.add.reduceat(node.alive, problem.start[:-1])
+        f = int(counts.argmax())
+        if counts[f] == 1:
+            self._try(here, cheapest(here))
+            return []
+        options = np.flatnonzero(node.alive[problem.start[f] : problem.start[f + 1]]) + problem.start[f]
+        halves = []
+        for dead in (options[: len(options) // 2], options[len(options) // 2 :]):
+            alive = node.alive.copy()
+            alive[dead] = False
+            halves.append(_Open(alive, node.bound, None))
+        return halves
+
+
+class OwnEngine:
+    """Branch and bound of our own: the default."""
+
+    name = "engine"
+
+    def nearest(
+        self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None, lower_bound: float = 0.0
+    ) -> Solution:
+        if (settled := settle(problem)) is not None:
+            return settled
+        end, units, nodes = time.monotonic() + limits.seconds, vote_units(problem), 0
+        if incumbent is None:  # first whether anything reaches the demand at all
+            reach = _Search(math.inf, True, units, end, stop_at=0.0)
+            lacking = reach.solve(problem._replace(cost=np.zeros_like(problem.cost)))
+            nodes = reach.nodes
+            if lacking > 0.0 and time.monotonic() < end:
+                return Solution("infeasible", None, math.inf, math.inf, nodes)
+            if reach.upper > 0.0 or reach.cells is None:
+                return Solution("unknown", None, math.inf, lower_bound, nodes)
+            reached = choice_within(problem, reach.cells)
+            assert reached is not None
+            incumbent = improve(problem, reached)
+        search = _Search(problem.objective(incumbent), False, units, end)
+        remaining = search.solve(problem)
+        choice = incumbent if search.cells is None else choice_within(problem, search.cells)
+        assert choice is not None
+        objective = problem.objective(choice)
+        if remaining >= search.upper:
+            return Solution("optimal", choice, objective, objective, nodes + search.nodes)
+        bound = min(max(remaining, lower_bound), objective)
+        return Solution("feasible", choice, objective, bound, nodes + search.nodes)
+
+    def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
+        if (np.diff(problem.tree_start) == 0).any():
+            return BestScore(None, 0, 0)
+        units = vote_units(problem)
+        free = problem._replace(cost=np.zeros_like(problem.cost))
+        search = _Search(math.inf, True, units, time.monotonic() + limits.seconds)
+        search._try(free, climb_votes(problem, cheapest(problem) if incumbent is None else incumbent))
+        remaining = search.solve(free)
+        choice = None if search.cells is None else choice_within(problem, search.cells)
+        demand = int(problem.demand[0])
+        at_most = demand - math.floor(remaining * units[0]) if math.isfinite(remaining) else demand
+        if choice is None:
+            return BestScore(None, 0, at_most)
+        votes = int(problem.votes_of(choice)[0])
+        return BestScore(choice, votes, votes if remaining >= search.upper else max(votes, at_most))

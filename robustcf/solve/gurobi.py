@@ -1,0 +1,69 @@
+"""Gurobi, with whatever licence it finds."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import gurobipy as gp
+import numpy as np
+
+from robustcf.solve.contract import Limits, SolverError
+from robustcf.solve.milp import Milp, MilpResult
+
+_SIZE_LIMIT = 10010  # GRB.ERROR_SIZE_LIMIT_EXCEEDED
+_STATUS = {gp.GRB.OPTIMAL: "optimal", gp.GRB.INFEASIBLE: "infeasible", gp.GRB.TIME_LIMIT: "limit"}
+
+
+@cache
+def _environment() -> gp.Env:
+    env = gp.Env(empty=True)
+    env.setParam("OutputFlag", 0)
+    try:
+        env.start()
+    except gp.GurobiError as error:
+        raise SolverError(f"Gurobi has no licence: {error}") from None
+    return env
+
+
+class Gurobi:
+    name = "gurobi"
+
+    def solve(self, model: Milp, limits: Limits) -> MilpResult:
+        with gp.Model(env=_environment()) as grb:
+            for parameter, value in {
+                "Threads": limits.threads,
+                "Seed": limits.seed,
+                "TimeLimit": limits.seconds,
+                "MIPGap": 0.0,
+                "MIPGapAbs": 0.0,
+                "FeasibilityTol": 1e-9,
+                "IntFeasTol": 1e-9,
+                "OptimalityTol": 1e-9,
+                "DualReductions": 0,  # so that "infeasible" is said plainly
+            }.items():
+                grb.setParam(parameter, value)
+            kinds = np.full(len(model.cost), "C")
+            kinds[: model.n_binary] = "B"
+            x: Any = grb.addMVar(len(model.cost), lb=0.0, ub=1.0, obj=model.cost, vtype=kinds)
+            grb.ObjCon = model.offset
+            sense = np.where(model.lower == model.upper, "=", np.where(np.isinf(model.upper), ">", "<"))
+            matrix: Any = model.matrix  # sparse, which Gurobi's types do not know
+            grb.addMConstr(matrix, x, sense, np.where(sense == "<", model.upper, model.lower))
+            if model.start is not None:
+                x.Start = model.start
+            try:
+                grb.optimize()
+            except gp.GurobiError as error:
+                if error.errno == _SIZE_LIMIT:
+                    raise SolverError(
+                        f"Gurobi's licence is too small for this problem ({len(model.cost)} variables, "
+                        f"{len(model.lower)} rows); use solver='highs' or install a full licence"
+                    ) from None
+                raise SolverError(f"Gurobi failed: {error}") from None
+            if grb.Status not in _STATUS:
+                raise SolverError(f"Gurobi failed with status {grb.Status}")
+            status = _STATUS[grb.Status]
+            found = grb.SolCount > 0
+            bound = np.inf if status == "infeasible" else float(grb.ObjBound)
+            return MilpResult(status, np.array(x.X) if found else None, bound, int(grb.NodeCount))

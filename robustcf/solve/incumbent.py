@@ -1,0 +1,240 @@
+"""Good choices fast: greedy moves along each feature's score response, then shrinking back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robustcf._jit import compiled
+from robustcf.problem import Problem, _holds, choice_within, inside, reduce
+
+_EXPONENTS = np.array([0.6, 1.6])  # how much a move's cost weighs against its gain, after 1
+
+
+def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
+    """A choice that reaches the demand, near to the cheapest one; None if none was found.
+
+    `start` is the choice to leave from, normally the customer's own. The first climb's cost
+    shrinks the problem to what could still be cheaper, where more climbs and swaps cost little.
+    """
+    if (np.diff(problem.tree_start) == 0).any():
+        return None
+    first, found = _find(problem, np.ascontiguousarray(start), np.array([1.0]), False)
+    if not found:
+        return None
+    small = reduce(problem, problem.objective(first))
+    best = first
+    for choice in (inside(small, problem, first), inside(small, problem, start, must_reach=False)):
+        if choice is None:
+            continue
+        if small.reaches(choice):
+            _shrink(small, choice)
+        else:
+            choice, found = _find(small, choice, _EXPONENTS, True)
+            if not found:
+                continue
+        whole = choice_within(problem, small.cell[small.start[:-1] + choice])
+        if whole is not None and problem.reaches(whole) and problem.objective(whole) < problem.objective(best):
+            best = whole
+    return best
+
+
+def improve(problem: Problem, choice: np.ndarray) -> np.ndarray:
+    """A choice that reaches the demand, made cheaper by local moves while it still does."""
+    better = np.ascontiguousarray(choice).copy()
+    _shrink(problem, better)
+    return better
+
+
+def climb_votes(problem: Problem, start: np.ndarray) -> np.ndarray:
+    """Single moves that add votes of the first condition, costs aside, until none does."""
+    choice = np.ascontiguousarray(start).copy()
+    _climb_votes(problem, choice)
+    return choice
+
+
+@compiled
+def _climb_votes(p, choice):
+    for _ in range(1000):
+        votes = response(p, choice)
+        here = p.start[0] + choice[0]
+        best, best_f, best_o = votes[0, here], -1, -1
+        lacking = _lacking_others(p, votes[:, here])
+        for f in range(len(choice)):
+            for o in range(p.start[f + 1] - p.start[f]):
+                at = p.start[f] + o
+                if votes[0, at] > best and _lacking_others(p, votes[:, at]) <= lacking:
+                    best, best_f, best_o = votes[0, at], f, o
+        if best_f < 0:
+            return
+        choice[best_f] = best_o
+
+
+@compiled
+def _lacking_others(p, votes):
+    total = 0.0
+    for g in range(1, len(votes)):
+        total += max(0.0, float(p.demand[g] - votes[g])) / max(1.0, abs(float(p.demand[g])))
+    return total
+
+
+@compiled
+def _find(p, start, exponents, swaps):
+    best, best_cost, found = start.copy(), np.inf, False
+    for exponent in exponents:
+        choice = start.copy()
+        if not _climb(p, choice, exponent):
+            continue
+        if swaps:
+            _shrink(p, choice)
+        else:
+            while _back_one(p, choice):
+                pass
+        cost = _cost(p, choice)
+        if cost < best_cost:
+            best, best_cost, found = choice, cost, True
+    return best, found
+
+
+@compiled
+def _cost(p, choice):
+    total = 0.0
+    for f in range(len(choice)):
+        total += p.cost[p.start[f] + choice[f]]
+    return total
+
+
+@compiled
+def response(p, choice):
+    """Votes, per condition and option, if that option's feature alone moved there."""
+    n_conditions, n_options = p.votes.shape[0], len(p.cost)
+    change = np.zeros((n_conditions, n_options + 1), dtype=np.int64)  # differences, ordered features
+    direct = np.zeros((n_conditions, n_options), dtype=np.int64)
+    base = np.zeros(n_conditions, dtype=np.int64)
+    for leaf in range(len(p.entry_start) - 1):
+        failing, missed = -1, 0
+        for e in range(p.entry_start[leaf], p.entry_start[leaf + 1]):
+            if not _holds(p, e, choice[p.feature[e]]):
+                failing = e
+                missed += 1
+                if missed > 1:
+                    break
+        if missed > 1:
+            continue
+        if missed == 1:
+            _add(p, failing, leaf, 1, change, direct)
+            continue
+        base += p.votes[:, leaf]
+        for e in range(p.entry_start[leaf], p.entry_start[leaf + 1]):
+            f = p.feature[e]
+            _add(p, e, leaf, 1, change, direct)
+            change[:, p.start[f]] -= p.votes[:, leaf]
+            change[:, p.start[f + 1]] += p.votes[:, leaf]
+    for g in range(n_conditions):
+        running = np.int64(0)
+        for o in range(n_options):
+            running += change[g, o]
+            direct[g, o] += running + base[g]
+    return direct
+
+
+@compiled
+def _add(p, e, leaf, sign, change, direct):
+    base = p.start[p.feature[e]]
+    for g in range(p.votes.shape[0]):
+        vote = sign * p.votes[g, leaf]
+        if p.set[e] >= 0:
+            for o in range(p.start[p.feature[e] + 1] - base):
+                if p.member[p.set[e], o]:
+                    direct[g, base + o] += vote
+        else:
+            change[g, base + p.lo[e]] += vote
+            change[g, base + p.hi[e] + 1] -= vote
+
+
+@compiled
+def _shortfall(p, votes):
+    """What the votes lack, each condition in units of its own demand."""
+    total = 0.0
+    for g in range(len(votes)):
+        if votes[g] < p.demand[g]:
+            total += (p.demand[g] - votes[g]) / max(1.0, abs(float(p.demand[g])))
+    return total
+
+
+@compiled
+def _climb(p, choice, exponent):
+    """Take the move of most gain per cost until the demand is reached."""
+    for _ in range(4 * len(choice) + 50):
+        votes = response(p, choice)
+        now = _shortfall(p, votes[:, p.start[0] + choice[0]])
+        if now == 0.0:
+            return True
+        best, best_f, best_o = 0.0, -1, -1
+        for f in range(len(choice)):
+            here = p.cost[p.start[f] + choice[f]]
+            for o in range(p.start[f + 1] - p.start[f]):
+                gain = now - _shortfall(p, votes[:, p.start[f] + o])
+                if gain > 1e-12:
+                    price = max(p.cost[p.start[f] + o] - here, 1e-9)
+                    merit = gain / price**exponent
+                    if merit > best:
+                        best, best_f, best_o = merit, f, o
+        if best_f < 0:
+            return False
+        choice[best_f] = best_o
+    return False
+
+
+@compiled
+def _shrink(p, choice):
+    """Cheaper single moves, then pairs (one feature back, another forward), while any helps."""
+    for _ in range(50):
+        while _back_one(p, choice):
+            pass
+        if not _swap(p, choice):
+            return
+
+
+@compiled
+def _back_one(p, choice):
+    votes = response(p, choice)
+    best, best_f, best_o = 1e-15, -1, -1
+    for f in range(len(choice)):
+        here = p.cost[p.start[f] + choice[f]]
+        for o in range(p.start[f + 1] - p.start[f]):
+            saved = here - p.cost[p.start[f] + o]
+            if saved > best and _shortfall(p, votes[:, p.start[f] + o]) == 0.0:
+                best, best_f, best_o = saved, f, o
+    if best_f >= 0:
+        choice[best_f] = best_o
+    return best_f >= 0
+
+
+@compiled
+def _swap(p, choice):
+    """Move one feature to a cheaper option and repair with one other, if that saves cost."""
+    for f in range(len(choice)):
+        mine = choice[f]
+        here = p.cost[p.start[f] + mine]
+        if here <= 0.0:
+            continue
+        best, best_o, best_g, best_r = 1e-12, -1, -1, -1
+        for o in range(p.start[f + 1] - p.start[f]):
+            saved = here - p.cost[p.start[f] + o]
+            if saved <= best:
+                continue
+            choice[f] = o
+            votes = response(p, choice)
+            for g in range(len(choice)):
+                if g == f:
+                    continue
+                there = p.cost[p.start[g] + choice[g]]
+                for r in range(p.start[g + 1] - p.start[g]):
+                    net = saved - (p.cost[p.start[g] + r] - there)
+                    if net > best and _shortfall(p, votes[:, p.start[g] + r]) == 0.0:
+                        best, best_o, best_g, best_r = net, o, g, r
+        choice[f] = mine
+        if best_o >= 0:
+            choice[f], choice[best_g] = best_o, best_r
+            return True
+    return False

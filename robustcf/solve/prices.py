@@ -1,0 +1,106 @@
+"""Prices from the linear relaxation: the best that fixed prices can do at a node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+
+from robustcf._jit import compiled
+from robustcf.problem import Problem
+from robustcf.solve.bounds import unpriced
+from robustcf.solve.factors import Factors
+from robustcf.solve.highs import linear_program
+from robustcf.solve.milp import build_model
+
+
+class Prices(NamedTuple):
+    """Segment prices, what options cost once they earned them, and the conditions' multipliers."""
+
+    theta: np.ndarray
+    phi: np.ndarray
+    lam: np.ndarray
+
+
+class Relaxation:
+    """The LP relaxation of one problem, re-solved warm as options die.
+
+    Prices that are a little off still bound, so the LP's tolerances do not matter.
+    """
+
+    def __init__(self, problem: Problem, factors: Factors, maximise: bool) -> None:
+        model = build_model(problem)
+        self._n_conditions = len(problem.demand)
+        if maximise:
+            model.cost = np.concatenate([np.zeros(model.n_binary), -problem.votes[0] / factors.unit[0]])
+            model.lower[-self._n_conditions] = -np.inf
+        self._problem, self._factors, self._maximise = problem, factors, maximise
+        self._links_from, self._n_questions = model.links_from, model.n_binary
+        self._highs = highspy.Highs()
+        for option, value in {"output_flag": False, "threads": 1}.items():
+            self._highs.setOptionValue(option, value)
+        self._highs.passModel(linear_program(model))
+
+    def prices(self, alive: np.ndarray, seconds: float) -> Prices | None:
+        """The best prices for the options alive; None if the LP gives none (infeasible, limit)."""
+        lower, upper = _question_bounds(self._problem, alive, self._n_questions)
+        self._highs.changeColsBounds(
+            self._n_questions, np.arange(self._n_questions, dtype=np.int32), lower, upper
+        )
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        dual = np.array(self._highs.getSolution().row_dual)
+        links = np.maximum(0.0, -dual[: len(self._links_from)])
+        lam = np.maximum(0.0, dual[len(dual) - self._n_conditions :])
+        if self._maximise:
+            lam[0] = 1.0
+        theta = _segment_prices(self._factors, links, self._links_from)
+        return Prices(theta, unpriced(self._factors, theta), lam)
+
+
+@compiled
+def _question_bounds(p, alive, n_questions):
+    """Answers that the options alive leave open, in the order of the model's questions."""
+    lower, upper = np.zeros(n_questions), np.ones(n_questions)
+    q = 0
+    for f in range(len(p.start) - 1):
+        first, size = p.start[f], p.start[f + 1] - p.start[f]
+        if size == 1:
+            continue
+        if not p.ordered[f]:
+            for o in range(size):
+                upper[q + o] = 1.0 if alive[first + o] else 0.0
+            q += size
+            continue
+        low, high = size, -1
+        for o in range(size):
+            if alive[first + o]:
+                low, high = min(low, o), o
+        for b in range(size - 1):  # "above option b"
+            if b < low:
+                lower[q + b] = 1.0
+            if b >= high:
+                upper[q + b] = 0.0
+        q += size - 1
+    return lower, upper
+
+
+@compiled
+def _segment_prices(F, links, origin):
+    theta = np.zeros(F.seg_start[-1])
+    for row in range(len(links)):
+        if links[row] == 0.0:
+            continue
+        tree, f, question, side = origin[row]
+        for s in range(F.slot_start[tree], F.slot_start[tree + 1]):
+            if F.slot_feature[s] != f:
+                continue
+            for g in range(F.seg_start[s], F.seg_start[s + 1]):
+                option = F.seg_option[F.seg_options[g]] - F.start[f]
+                yes = option > question if F.ordered[f] else option == question
+                if yes == (side == 1):
+                    theta[g] += links[row]
+    return theta
