@@ -26,3 +26,15 @@ def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         raise BadInput(str(error)) from error
+
+
+@contextmanager
+def reporting_failures() -> Iterator[None]:
+    """A job that could not finish: one line, exit code 1; what is done stays, the same command goes on."""
+    from jobs.fanout import TaskFailed
+
+    try:
+        yield
+    except TaskFailed as error:
+        typer.echo(f"robustcf: {error}", err=True)
+        raise typer.Exit(1) from error

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from jobs.badinput import reporting_bad_input
+from jobs.badinput import BadInput, reporting_bad_input, reporting_failures
 
 if TYPE_CHECKING:
+    from jobs.config import AuditConfig, SweepConfig
     from robustcf.datasets import Dataset
 
 # Everything heavy is imported inside the commands: `robustcf --help` answers at once.
@@ -100,6 +101,107 @@ def explain(
             Request(row, tuple(alpha or [0.05]), naive, target, trees, depth, seed, solver, time_limit),
             json,
         )
+
+
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A TOML file; see the README.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="A Ray cluster to run on (or RAY_ADDRESS). Without one, Ray runs on this machine alone."
+    ),
+]
+Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of this machine to use; all by default.")]
+
+
+@app.command()
+def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
+    """Explain every customer of a table whom the forest turns down, and validate by retraining.
+
+    The same command again goes on where a run stopped.
+    """
+    from jobs.audit import audit as run
+    from jobs.config import AuditConfig, read_config
+
+    with reporting_failures():
+        _finish(read_config(AuditConfig, config), run, address, cpus)
+
+
+@app.command()
+def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
+    """Run the experiment: data sets × simulations × forest sizes × methods, with validation."""
+    from jobs.config import SweepConfig, read_config
+    from jobs.sweep import sweep as run
+
+    with reporting_failures():
+        _finish(read_config(SweepConfig, config), run, address, cpus)
+
+
+@app.command()
+def reduce(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
+    address: Address = None,
+    cpus: Cpus = None,
+) -> None:
+    """Summarise a run folder again: validity, distance, times, Pareto fronts."""
+    from jobs.reduce import reduce_folder
+
+    with reporting_failures():
+        reduce_folder(run, address, cpus)
+    typer.echo(f"{run.rstrip('/')}/summary/summary.csv")
+
+
+@app.command()
+def validate(
+    points: Annotated[str, typer.Argument(metavar="POINTS", help="Points made by any tool: Parquet or CSV.")],
+    forest: Annotated[str, typer.Option(help="The forest's folder.")],
+    schema: Annotated[str, typer.Option(help="The schema file.")],
+    target: Annotated[str, typer.Option(help="The label that the points are meant to reach.")],
+    output: Annotated[str, typer.Option(help="Where the table goes: a .parquet or .csv file.")],
+    training: Annotated[str | None, typer.Option(help="Training rows; without them, no retraining.")] = None,
+    label: Annotated[str | None, typer.Option(help="Their label column.")] = None,
+    forests: Annotated[int, typer.Option(min=1, help="Forests to train again, per scenario.")] = 20,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="same-data (default), bootstrap or trees-N; several may be given."),
+    ] = None,
+    point_id: Annotated[str | None, typer.Option("--id", help="A column that names the points.")] = None,
+    alpha: Annotated[float, typer.Option(help="Tolerance of the threshold test, in (0, 0.5].")] = 0.05,
+    voting: Annotated[str, typer.Option(help="soft or hard.")] = "soft",
+    seed: Seed = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each task.")] = 1,
+    address: Address = None,
+) -> None:
+    """Test points made by any tool: threshold, predicted validity, and validity measured by retraining."""
+    from jobs.config import Training, Validation
+    from jobs.points import PointsRequest, validate_points
+
+    if (training is None) != (label is None):
+        raise BadInput("--training and --label belong together")
+    if voting not in ("soft", "hard"):
+        raise BadInput(f"--voting is {voting!r}; choose soft or hard")
+    if not 0 < alpha <= 0.5:
+        raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
+    rows = None if training is None or label is None else Training(training, label)
+    with reporting_failures():
+        table = validate_points(
+            PointsRequest(
+                points, forest, schema, target, output, point_id, alpha,
+                "hard" if voting == "hard" else "soft",
+                rows, Validation(forests, tuple(scenario or ["same-data"])), seed, threads,
+            ),
+            address,
+        )  # fmt: skip
+    typer.echo(f"{len(table)} rows: {output}")
+
+
+def _finish(
+    config: AuditConfig | SweepConfig, run: Callable[..., int], address: str | None, cpus: int | None
+) -> None:
+    from jobs.printing import print_counts
+
+    code = run(config, address, cpus)
+    print_counts(config.output)
+    raise typer.Exit(code)
 
 
 @datasets_app.command("list")

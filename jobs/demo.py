@@ -34,7 +34,7 @@ def run(seed: int, customers: int, retrain: int) -> None:
         f"{TREES} trees of depth {DEPTH}, trained on {TRAINING_ROWS} synthetic loans: will it be repaid?"
     )
     explainer = Explainer(Forest.from_sklearn(model), data.schema, METHODS, target=REPAID)
-    with out.status("compiling (once per machine)"):
+    with out.status("compiling for this machine (about a minute, the first time only)"):
         explainer.explain_grid(data.X.iloc[rejected[-1]])
     with out.status(f"explaining {len(rejected)} customers"):
         begin = time.perf_counter()

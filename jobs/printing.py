@@ -50,3 +50,20 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
         )
     mark, colour = MARKS.get(cf.status, ("!", "red"))
     out.print(Text(f"{mark} {verdict(cf)}", style=colour))
+
+
+def print_counts(address: str) -> None:
+    """What a run has come to."""
+    from jobs.store import require_run
+
+    run, manifest = require_run(address)
+    made = table("status", "rows", right=("rows",))
+    for status, count in manifest["counts"].items():
+        made.add_row(status, f"{count:,}")
+    out = console()
+    out.print(made)
+    for row in manifest.get("survival", []):
+        name = row["method"] if row["alpha"] is None else f"{row['method']}, α = {row['alpha']:g}"
+        out.print(f"earlier recourses that survive, {name}: {row['survived']:,} of {row['given']:,}")
+    out.print(f"validity: {manifest.get('validation', 'not measured')}")
+    out.print(Text(f"{run.shown}/summary/summary.csv"), soft_wrap=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +26,20 @@ FREE, FIXED, INCREASE, DECREASE = 0, 1, 2, 3
 _ACTIONS = {"free": FREE, "fixed": FIXED, "increase": INCREASE, "decrease": DECREASE}
 
 
+class Trees(NamedTuple):
+    """Any trees as flat arrays, in the form of `Forest`."""
+
+    tree_start: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Every leaf of the forest as a box: one entry per feature that its path asks about.
+    """Every leaf of the trees as a box: one entry per feature that its path asks about.
 
     Entry `e` allows the cells `lo[e]..hi[e]` of an ordered feature, or the categories
     `member[set[e]]`; `missing[e]` says whether a missing value takes this path.
@@ -49,7 +61,8 @@ class Geometry:
     """Cells of all features, one after the other, and all leaves as boxes of cells.
 
     `low[c]` and `high[c]` are where a move from below and from above first meets an allowed number
-    of cell `c` (NaN if there is none); a categorical's cells are its categories.
+    of cell `c` (NaN if there is none); a categorical's cells are its categories. The forest's trees
+    come first; other trees that cut the same space (an isolation forest's) may follow.
     """
 
     schema: Schema
@@ -96,18 +109,19 @@ class Moves:
     missing: np.ndarray
 
 
-def compile_geometry(forest: Forest, schema: Schema) -> Geometry:
-    """Cells and boxes of a forest whose columns are the schema's."""
+def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) -> Geometry:
+    """Cells and boxes of a forest whose columns are the schema's, and of `more` trees beside it."""
     if forest.n_features != len(schema.columns):
         raise SchemaError(
             f"the schema encodes to {len(schema.columns)} columns but the forest was trained on "
             f"{forest.n_features}"
         )
+    trees = _trees(forest, more)
     column_feature = np.repeat(np.arange(len(schema)), np.diff(schema.column_start))
-    split_value = next_float32_above(forest.threshold)
-    inner = forest.left >= 0
+    split_value = next_float32_above(trees.threshold)
+    inner = trees.left >= 0
     splits, low, high = [], [], []
-    node_split = np.zeros(len(forest.left), dtype=np.int64)
+    node_split = np.zeros(len(trees.left), dtype=np.int64)
     for j, feature in enumerate(schema.features):
         column = schema.column_start[j]
         if not feature.ordered:
@@ -117,7 +131,7 @@ def compile_geometry(forest: Forest, schema: Schema) -> Geometry:
             low.append(np.where(np.isin(codes, allowed), codes, np.nan))
             high.append(low[-1])
             continue
-        mine = inner & (forest.feature == column) & (feature.n_columns == 1)
+        mine = inner & (trees.feature == column) & (feature.n_columns == 1)
         values = np.unique(split_value[mine])
         node_split[mine] = np.searchsorted(values, split_value[mine])
         splits.append(values)
@@ -127,8 +141,8 @@ def compile_geometry(forest: Forest, schema: Schema) -> Geometry:
     for j, feature in enumerate(schema.features):
         if not feature.ordered:
             first = schema.column_start[j]
-            mine = inner & (forest.feature >= first) & (forest.feature < first + feature.n_columns)
-            node_split[mine] = forest.feature[mine] - first
+            mine = inner & (trees.feature >= first) & (trees.feature < first + feature.n_columns)
+            node_split[mine] = trees.feature[mine] - first
     start = np.concatenate([[0], np.cumsum([len(x) for x in low])])
     ordered = np.array([f.ordered for f in schema.features])
     return Geometry(
@@ -138,13 +152,23 @@ def compile_geometry(forest: Forest, schema: Schema) -> Geometry:
         start=start,
         low=np.concatenate(low),
         high=np.concatenate(high),
-        leaves=_boxes(forest, column_feature, node_split, ordered, np.diff(start)),
+        leaves=_boxes(trees, column_feature, node_split, ordered, np.diff(start)),
         action=np.array([_ACTIONS[f.action] for f in schema.features]),
         ordered=ordered,
         span=np.array([f.span for f in schema.features]),
         weight=np.array([f.cost_weight for f in schema.features]),
         limits=np.array([_limits(f) for f in schema.features]),
     )
+
+
+def _trees(forest: Forest, more: Trees | None) -> Trees:
+    first = Trees(*(getattr(forest, name) for name in Trees._fields))
+    if more is None:
+        return first
+    n = len(forest.left)
+    left, right = (np.where(child >= 0, child + n, -1) for child in (more.left, more.right))
+    shifted = more._replace(tree_start=more.tree_start[1:] + n, left=left, right=right)
+    return Trees(*(np.concatenate(pair) for pair in zip(first, shifted, strict=True)))
 
 
 def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
@@ -239,23 +263,23 @@ def _up_to_step(step: float, numbers: np.ndarray) -> np.ndarray:
 
 
 def _boxes(
-    forest: Forest,
+    trees: Trees,
     column_feature: np.ndarray,
     node_split: np.ndarray,
     ordered: np.ndarray,
     n_cells: np.ndarray,
 ) -> Leaves:
-    node_feature = np.full(len(forest.left), -1, dtype=np.int64)
-    inner = forest.left >= 0
-    node_feature[inner] = column_feature[forest.feature[inner]]
+    node_feature = np.full(len(trees.left), -1, dtype=np.int64)
+    inner = trees.left >= 0
+    node_feature[inner] = column_feature[trees.feature[inner]]
     most = int(n_cells[~ordered].max()) if (~ordered).any() else 1
     return Leaves(
         *_walk(
-            forest.tree_start,
-            forest.left,
-            forest.right,
-            forest.threshold,
-            forest.missing_left,
+            trees.tree_start,
+            trees.left,
+            trees.right,
+            trees.threshold,
+            trees.missing_left,
             node_feature,
             node_split,
             ordered,

@@ -6,32 +6,26 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from robustcf.cells import Moves, compile_geometry, moves_of
+from robustcf.ask import Answer, Customer, Family, Status, Thresholds, Tools
 from robustcf.check import broken_rules, distance
 from robustcf.encode import Row, as_frame, encode, read_rows
 from robustcf.forest import Forest, Label, Voting
-from robustcf.methods import Method, Naive
-from robustcf.problem import Problem, build_problem, leaf_votes, score_of, votes_needed
+from robustcf.guarantee import Guarantee, guarantee_of
+from robustcf.isolation import Isolation
+from robustcf.methods import ConvexApproximation, IsolationForest, LocalOutlierFactor, Method, Naive, RobX
+from robustcf.methods import needs_training as _needs_training
+from robustcf.outlier import Outlier
+from robustcf.robustness import predicted_validity
+from robustcf.robx import Stabiliser
 from robustcf.schema import Schema, Value
-from robustcf.solve import BestScore, Limits, Solution, get_engine
-from robustcf.solve.grid import highest_score, solve_grid
+from robustcf.solve import BestScore, Limits, get_engine
+from robustcf.training import Training
 
-Status = Literal[
-    "optimal",
-    "feasible",
-    "no_recourse",
-    "relaxed",
-    "heuristic",
-    "already_favourable",
-    "timeout",
-    "invalid_input",
-    "error",
-]
 SCORE_TOLERANCE = 1e-12  # the last bits of a floating-point mean over trees
 
 
@@ -49,9 +43,12 @@ class Change:
 class Counterfactual:
     """What one customer can do, and what is proved about it.
 
-    `distance` is the paper's f; `objective`, `lower_bound` and `gap` are of what was minimised.
-    For `no_recourse`, `point` is the nearest one that reaches `best_score`, the highest score
-    that any allowed change reaches (short of the threshold by proof).
+    `distance` is the paper's f; `objective`, `lower_bound` and `gap` are of what was minimised
+    (the distance plus `penalty`). For `no_recourse`, `point` is the nearest one that reaches
+    `best_score`, the highest score that any allowed change reaches (short of the threshold by
+    proof). `predicted_validity` is the optimistic in-sample figure of `robustness.py`. `relaxation`
+    is by how much a `relaxed` point misses the isolation forest's threshold (ν of the paper), and
+    `guarantee` what is known of a point on which all trees agree.
     """
 
     status: Status
@@ -72,6 +69,10 @@ class Counterfactual:
     changes: tuple[Change, ...] = ()
     encoded: np.ndarray | None = field(default=None, repr=False, compare=False)
     verified: bool = False
+    predicted_validity: float = math.nan
+    penalty: float = 0.0
+    relaxation: float = math.nan
+    guarantee: Guarantee | None = None
     solver: str = ""
     seconds: float = 0.0
     nodes: int = 0
@@ -81,19 +82,15 @@ class Counterfactual:
         return len(self.changes)
 
 
-@dataclass
-class _Answer:
-    """One (row, method) on its way from the engine to the judge."""
+@dataclass(frozen=True)
+class _Judged:
+    """What the real model says of one point, and of the row that it explains."""
 
-    status: Status
-    numbers: np.ndarray | None = None
-    objective: float = math.nan
-    lower_bound: float = math.nan
-    best_score: float = math.nan
-    best_score_gap: float = math.nan
-    reason: str | None = None
-    nodes: int = 0
-    seconds: float = 0.0
+    encoded: np.ndarray
+    score_before: float
+    score: float
+    label: Label
+    predicted_validity: float
 
 
 class Explainer:
@@ -112,11 +109,14 @@ class Explainer:
         (two classes only).
     voting : {"soft", "hard"}
         Mean of the trees' class fractions, as scikit-learn's `predict`, or their majority.
-    solver : {"auto", "highs", "gurobi", "oracle"}
+    solver : {"auto", "engine", "highs", "gurobi", "oracle"}
     time_limit : float
         Seconds for each row and method.
     threads, seed : int
-        Set on the solver.
+        Set on the solver; the seed also on isolation forests and RobX's perturbations.
+    training : (ndarray, ndarray), optional
+        Encoded rows and labels that the forest was trained on, for the methods that look at them
+        (`IsolationForest`, `LocalOutlierFactor`, `RobX`).
     best_score : bool
         Whether `no_recourse` rows also get the best reachable score and a point reaching it.
 
@@ -145,6 +145,7 @@ class Explainer:
         time_limit: float = 60.0,
         threads: int = 1,
         seed: int = 0,
+        training: tuple[np.ndarray, np.ndarray] | None = None,
         best_score: bool = True,
     ) -> None:
         self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
@@ -158,12 +159,44 @@ class Explainer:
             raise ValueError(f"the forest has classes {list(forest.classes)}; say which one is the target")
         self.forest, self.schema, self.voting = forest, schema, voting
         self.target = None if target is None else forest.classes[forest.class_index(target)]
-        self.geometry = compile_geometry(forest, schema)
         self.engine = get_engine(solver)
         self.limits = Limits(time_limit, threads, seed)
         self.wants_best_score = best_score
-        self._votes = {c: leaf_votes(self.geometry, c, voting) for c in forest.classes}
-        self._best: dict[tuple[Label, bytes], BestScore] = {}
+        self._best: dict[tuple[object, ...], BestScore] = {}
+        self._families = self._group(training)
+
+    def _group(self, training: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[Family, list[int]]]:
+        """Methods that are answered together, by their positions."""
+        needing = [m for m in self.methods if _needs_training(m)]
+        if needing and training is None:
+            raise ValueError(f"{type(needing[0]).__name__} looks at training rows; give training=(X, y)")
+        rows = None
+        if needing and training is not None:
+            targets = self.forest.classes if self.target is None else (self.target,)
+            rows = Training(self.forest, self.schema, *training, targets=targets, voting=self.voting)
+        plain = Thresholds(self.forest, self.schema, self.voting)
+        families: dict[object, tuple[Family, list[int]]] = {}
+        for i, method in enumerate(self.methods):
+            key: object = type(method)
+            if isinstance(method, IsolationForest):
+                key = (type(method), method.contamination, method.n_trees)
+            elif not isinstance(method, ConvexApproximation | LocalOutlierFactor | RobX):
+                key = None
+            if key not in families:
+                families[key] = (self._family(method, plain, rows), [])
+            families[key][1].append(i)
+        return list(families.values())
+
+    def _family(self, method: Method, plain: Thresholds, rows: Training | None) -> Family:
+        if isinstance(method, ConvexApproximation):
+            return plain if self.voting == "hard" else Thresholds(self.forest, self.schema, "hard")
+        if rows is None or not _needs_training(method):
+            return plain
+        if isinstance(method, IsolationForest):
+            return Isolation(plain, rows, method.contamination, method.n_trees, self.limits.seed)
+        if isinstance(method, LocalOutlierFactor):
+            return Outlier(plain, rows)
+        return Stabiliser(plain, rows, self.limits.seed)
 
     def explain(self, row: Row) -> Counterfactual:
         """The counterfactual of one row in original units."""
@@ -189,14 +222,14 @@ class Explainer:
         usable = [i for i, reason in enumerate(read.reasons) if reason is None]
         encoded = encode(self.schema, read.numbers[usable])
         predicted = self.forest.predict(encoded, self.voting)
-        answers: dict[int, list[_Answer]] = {}
+        answers: dict[int, list[Answer]] = {}
         targets: dict[int, Label] = {}
-        solved: dict[tuple[Label, bytes], list[_Answer]] = {}
+        solved: dict[tuple[Label, bytes], list[Answer]] = {}
         for k, i in enumerate(usable):
             own = self.forest.classes[predicted[k]]
             targets[i] = self._other(own) if self.target is None else self.target
             if targets[i] == own:
-                answers[i] = [_Answer("already_favourable") for _ in self.methods]
+                answers[i] = [Answer("already_favourable") for _ in self.methods]
             else:
                 key = (targets[i], read.numbers[i].tobytes())
                 if key not in solved:
@@ -214,8 +247,8 @@ class Explainer:
             else:
                 raw = {str(name): value for name, value in raws[position[i]].items()}
                 results += [
-                    self._result(i, m, answer, targets[i], read.numbers[i], raw, judged.get((i, j)))
-                    for j, (m, answer) in enumerate(zip(self.methods, answers[i], strict=True))
+                    self._result(i, j, answer, targets[i], read.numbers[i], raw, judged[i, j])
+                    for j, answer in enumerate(answers[i])
                 ]
         return results
 
@@ -223,77 +256,33 @@ class Explainer:
         first, second = self.forest.classes
         return second if label == first else first
 
-    def _solve(self, numbers: np.ndarray, encoded: np.ndarray, target: Label) -> list[_Answer]:
+    def _solve(self, numbers: np.ndarray, encoded: np.ndarray, target: Label) -> list[Answer]:
         """One row's whole grid; a failure is this row's alone."""
-        begin = time.perf_counter()
-        try:
-            moves = moves_of(self.geometry, numbers, encoded)
-            taus = [method.threshold(len(self.forest)) for method in self.methods]
-            demands = [votes_needed(self.geometry, target, self.voting, tau) for tau in taus]
-            problem = build_problem(self.geometry, moves, self._votes[target], demands[0])
-            # trees whose vote is settled were folded into the first demand
-            folded = demands[0] - int(problem.demand[0])
-            solutions = solve_grid(problem, [d - folded for d in demands], self.engine, self.limits)
-            answers = [self._answer(s, problem, moves, numbers) for s in solutions]
-            stuck = [a for a in answers if a.status == "no_recourse"]
-            if stuck and self.wants_best_score:
-                self._add_best_score(stuck, problem, moves, numbers, target, folded)
-        except Exception as error:  # the row's status carries it; the other rows go on
-            answers = [_Answer("error", reason=f"{type(error).__name__}: {error}") for _ in self.methods]
-        for answer in answers:
-            answer.seconds = (time.perf_counter() - begin) / len(answers)
+        row = Customer(numbers, encoded, target)
+        tools = Tools(self.engine, self.limits, self.wants_best_score, self._best)
+        answers = [Answer("error")] * len(self.methods)
+        for family, members in self._families:
+            begin = time.perf_counter()
+            try:
+                found = family.answers(row, [self.methods[i] for i in members], tools)
+            except Exception as error:  # the row's status carries it; the other rows go on
+                found = [Answer("error", reason=f"{type(error).__name__}: {error}") for _ in members]
+            for i, answer in zip(members, found, strict=True):
+                answer.seconds = (time.perf_counter() - begin) / len(found)
+                answers[i] = answer
         return answers
 
-    def _answer(self, solution: Solution, problem: Problem, moves: Moves, numbers: np.ndarray) -> _Answer:
-        status: Status = {
-            "optimal": "optimal",
-            "feasible": "feasible",
-            "infeasible": "no_recourse",
-            "unknown": "timeout",
-        }[solution.status]  # type: ignore[assignment]
-        if solution.choice is None:
-            bound = solution.lower_bound if status == "timeout" else math.nan
-            return _Answer(status, lower_bound=bound, nodes=solution.nodes)
-        point = _numbers_of(problem, solution.choice, moves, numbers)
-        return _Answer(status, point, solution.objective, solution.lower_bound, nodes=solution.nodes)
-
-    def _add_best_score(
-        self,
-        stuck: list[_Answer],
-        problem: Problem,
-        moves: Moves,
-        numbers: np.ndarray,
-        target: Label,
-        folded: int,
-    ) -> None:
-        """The best reachable score (once per set of reachable cells), and the nearest point there."""
-        key = (target, moves.allowed.tobytes() + moves.missing.tobytes())
-        if key not in self._best:
-            self._best[key] = highest_score(problem, self.engine, self.limits)
-        best = self._best[key]
-        if best.choice is None:
-            return
-        # Scores that differ only by the rounding of soft votes are one score, as in `votes_needed`.
-        rounding = len(self.forest) if self.voting == "soft" else 0
-        nearest = solve_grid(problem, [best.votes - rounding], self.engine, self.limits)[0]
-        if nearest.choice is None:
-            return
-        n = len(self.forest)
-        for answer in stuck:
-            answer.best_score = score_of(best.votes + folded, n, self.voting)
-            answer.best_score_gap = score_of(best.at_most - best.votes, n, self.voting)
-            answer.numbers = _numbers_of(problem, nearest.choice, moves, numbers)
-            answer.objective, answer.lower_bound = nearest.objective, nearest.lower_bound
-            answer.nodes += nearest.nodes
+    def _voting(self, method: Method) -> Voting:
+        return "hard" if isinstance(method, ConvexApproximation) else self.voting
 
     def _judge(
         self,
         numbers: np.ndarray,
         encoded: np.ndarray,
         position: dict[int, int],
-        answers: dict[int, list[_Answer]],
+        answers: dict[int, list[Answer]],
         targets: dict[int, Label],
-    ) -> dict[tuple[int, int], tuple[np.ndarray, float, float, Label]]:
+    ) -> dict[tuple[int, int], _Judged]:
         """Every usable row and every point, scored by the scikit-learn model in one call."""
         keys = [(i, j) for i in answers for j in range(len(self.methods))]
         if not keys:
@@ -302,50 +291,62 @@ class Explainer:
         kept = [numbers[i] if p is None else p for (i, _), p in zip(keys, points, strict=True)]
         after = encode(self.schema, np.array(kept))
         rows = np.vstack([encoded, after])
-        judged: dict[tuple[int, int], tuple[np.ndarray, float, float, Label]] = {}
-        for target in set(targets.values()):
-            score, predicted = self.forest.judged_score(rows, target, self.voting)
-            for k, (i, j) in enumerate(keys):
-                if targets[i] == target:
-                    at = len(encoded) + k
-                    label = self.forest.classes[predicted[at]]
-                    judged[i, j] = (after[k], float(score[position[i]]), float(score[at]), label)
+        judged: dict[tuple[int, int], _Judged] = {}
+        for target in dict.fromkeys(targets.values()):
+            predicted_validities = predicted_validity(self.forest, after, target, self.voting).estimate
+            for voting in dict.fromkeys(self._voting(m) for m in self.methods):
+                score, predicted = self.forest.judged_score(rows, target, voting)
+                for k, (i, j) in enumerate(keys):
+                    if targets[i] == target and self._voting(self.methods[j]) == voting:
+                        at = len(encoded) + k
+                        judged[i, j] = _Judged(
+                            after[k],
+                            float(score[position[i]]),
+                            float(score[at]),
+                            self.forest.classes[predicted[at]],
+                            float(predicted_validities[k]),
+                        )
         return judged
 
     def _result(
         self,
         i: int,
-        method: Method,
-        answer: _Answer,
+        j: int,
+        answer: Answer,
         target: Label,
         numbers: np.ndarray,
         raw: dict[str, Value],
-        judged: tuple[np.ndarray, float, float, Label] | None,
+        judged: _Judged,
     ) -> Counterfactual:
-        assert judged is not None
-        encoded, before, after, label = judged
+        method, encoded, after = self.methods[j], judged.encoded, judged.score
         threshold = method.threshold(len(self.forest))
         common: dict[str, Any] = {
             "row": i,
             "target": target,
             "threshold": threshold,
-            "score_before": before,
+            "score_before": judged.score_before,
             "lower_bound": answer.lower_bound,
             "solver": self.engine.name,
             "seconds": answer.seconds,
             "nodes": answer.nodes,
         }
+        if isinstance(method, ConvexApproximation):
+            common["guarantee"] = guarantee_of(self.forest, self.schema, numbers, method.alpha, method.delta)
         if answer.numbers is None:
             return Counterfactual(answer.status, method, reason=answer.reason, **common)
+        row = Customer(numbers, encoded, target)
+        family = next(family for family, members in self._families if j in members)
         moved = distance(self.schema, numbers, answer.numbers)
+        penalty = 0.0 if answer.status == "no_recourse" else family.penalty(row, method, answer.numbers)
         wrong = broken_rules(self.schema, numbers, answer.numbers)
-        if abs(moved - answer.objective) > 1e-9:
-            wrong.append(f"distance is {moved}, not {answer.objective}")
+        if abs(moved + penalty - answer.objective) > 1e-9 * max(1.0, penalty):
+            wrong.append(f"the objective is {moved + penalty}, not {answer.objective}")
         reached = answer.best_score if answer.status == "no_recourse" else threshold
         if after < reached - SCORE_TOLERANCE * len(self.forest):
             wrong.append(f"the model scores the point {after}, below {reached}")
-        if answer.status != "no_recourse" and label != target:
-            wrong.append(f"the model predicts {label!r} at the point")
+        if answer.status != "no_recourse" and judged.label != target:
+            wrong.append(f"the model predicts {judged.label!r} at the point")
+        wrong += family.complaints(row, method, answer, encoded)
         changes = _changes(self.schema, numbers, answer.numbers, raw)
         point = {**raw, **{c.feature: c.after for c in changes}}
         return Counterfactual(
@@ -362,6 +363,9 @@ class Explainer:
             changes=changes,
             encoded=encoded,
             verified=not wrong,
+            predicted_validity=judged.predicted_validity,
+            penalty=penalty,
+            relaxation=answer.relaxation,
             **common,
         )
 
@@ -369,12 +373,6 @@ class Explainer:
 def relative_gap(objective: float, lower_bound: float) -> float:
     """How far, relatively, the optimum may lie below what was found."""
     return 0.0 if objective <= lower_bound else (objective - lower_bound) / abs(objective)
-
-
-def _numbers_of(problem: Problem, choice: np.ndarray, moves: Moves, numbers: np.ndarray) -> np.ndarray:
-    """The chosen cells' numbers; a feature that stays in its cell keeps its own."""
-    point: np.ndarray = moves.number[problem.cell[problem.start[:-1] + choice]]
-    return np.where(np.isnan(point), numbers, point)
 
 
 def _changes(

@@ -81,7 +81,9 @@ def load_forest(folder: str | Path) -> Forest:
     except (ForestError, IndexError, OverflowError) as error:
         raise ForestError(f"{folder}: {error}") from None
     if forest.fingerprint != head["fingerprint"]:
-        raise ForestError(f"{folder}: the arrays do not have the fingerprint in forest.json; a file was altered")
+        raise ForestError(
+            f"{folder}: the arrays do not have the fingerprint in forest.json; a file was altered"
+        )
     return forest
 
 
@@ -119,7 +121,12 @@ def _read_head(path: Path) -> dict[str, Any]:
     if head.keys() != _KEYS:
         odd = sorted(head.keys() ^ _KEYS)[0]
         raise ForestError(f"{path}: {odd!r} is missing or unknown")
-    wanted: dict[str, type] = {"classes": list, "accepts_missing": bool, "estimator": dict, "fingerprint": str}
+    wanted: dict[str, type] = {
+        "classes": list,
+        "accepts_missing": bool,
+        "estimator": dict,
+        "fingerprint": str,
+    }
     for key, kind in wanted.items():
         if not isinstance(head[key], kind):
             raise ForestError(f"{path}: {key!r} is not a {kind.__name__}")
@@ -136,7 +143,7 @@ def _labels(pairs: list[Any]) -> tuple[Label, ...]:
         kind, label = pair
         if kind not in _TYPES or type(label) is not _TYPES[kind]:
             raise ForestError(f"class {label!r} is not of type {kind!r}")
-        labels.append(label)
+        labels.append(label)  # type: ignore[arg-type]  # its type was just checked
     return tuple(labels)
 
 

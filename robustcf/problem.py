@@ -74,13 +74,17 @@ class Problem(NamedTuple):
 
 
 def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
-    """Each leaf's integer votes for the target class, shape (1, leaves)."""
+    """Each leaf's integer votes for the target class, shape (1, leaves); trees beside the forest have none."""
     forest = geometry.forest
     c = forest.class_index(target)
-    fractions = forest.probabilities[geometry.leaves.node]
+    node = geometry.leaves.node
+    fractions = forest.probabilities[node[node < len(forest.left)]]
     hard = voting == "hard"
-    votes = fractions.argmax(axis=1) == c if hard else np.rint(fractions[:, c] * SOFT_UNIT)
-    return np.array(votes, dtype=np.int64, ndmin=2)
+    votes = np.zeros((1, len(node)), dtype=np.int64)
+    votes[0, : len(fractions)] = (
+        fractions.argmax(axis=1) == c if hard else np.rint(fractions[:, c] * SOFT_UNIT)
+    )
+    return votes
 
 
 def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
@@ -103,8 +107,8 @@ def score_of(votes: int, n_trees: int, voting: Voting) -> float:
     return votes / n_trees / (1 if voting == "hard" else SOFT_UNIT)
 
 
-def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, demand: int) -> Problem:
-    """The whole problem of one customer, before any reduction by cost."""
+def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: int) -> Problem:
+    """The whole problem of one customer, before any reduction by cost; a demand for each condition."""
     boxes = geometry.leaves
     lo, hi = boxes.lo, boxes.hi
     if moves.missing.any():  # a missing value takes its path or closes it, whatever the cells
@@ -118,7 +122,7 @@ def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, demand: i
         ordered=geometry.ordered,
         tree_start=boxes.tree_start,
         votes=votes,
-        demand=np.array([demand], dtype=np.int64),
+        demand=np.array(demand, dtype=np.int64),
         entry_start=boxes.entry_start,
         feature=boxes.feature,
         lo=lo,

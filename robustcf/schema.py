@@ -131,7 +131,7 @@ class Feature:
     def _fail(self, message: str) -> None:
         raise SchemaError(f"feature {self.name!r} {message}")
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         """Whether customers' values are numbers (and not names of categories or grades)."""
         if self.kind == "discrete":
@@ -142,7 +142,7 @@ class Feature:
     def ordered(self) -> bool:
         return self.kind != "categorical"
 
-    @property
+    @cached_property
     def span(self) -> tuple[float, float]:
         """The range that counts as distance 1 (before the weight)."""
         if not self.is_number:
@@ -152,11 +152,11 @@ class Feature:
         high = ends[1] if self.high is None else self.high
         return float(low), float(high)
 
-    @property
+    @cached_property
     def cost_weight(self) -> float:
         return self.weight if self.weight is not None else (1.0 if self.kind == "continuous" else 0.25)
 
-    @property
+    @cached_property
     def n_columns(self) -> int:
         """Encoded columns: constant features have none, categories one each."""
         if self.kind == "categorical":

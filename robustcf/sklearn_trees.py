@@ -33,7 +33,9 @@ def read_model(model: Any) -> dict[str, Any]:
     if getattr(model, "n_outputs_", 1) != 1:
         raise ForestError("the model has several outputs; explain one at a time")
     if len(model.classes_) < 2:
-        raise ForestError(f"the model knows only the class {model.classes_.tolist()[0]!r}; nothing can be flipped")
+        raise ForestError(
+            f"the model knows only the class {model.classes_.tolist()[0]!r}; nothing can be flipped"
+        )
     trees = members(model)
     columns = getattr(model, "estimators_features_", [np.arange(model.n_features_in_)] * len(trees))
     return join_trees(

@@ -178,7 +178,9 @@ def _some_allowed(rng: np.random.Generator, values: tuple[Any, ...]) -> dict[str
 
 def random_rows(rng: np.random.Generator, schema: Schema, n: int) -> pd.DataFrame:
     """Valid rows, some of them off the lists and beyond the observed range where that is allowed."""
-    return pd.DataFrame({f.name: pd.Series([_raw(rng, f) for _ in range(n)], dtype=object) for f in schema.features})
+    return pd.DataFrame(
+        {f.name: pd.Series([_raw(rng, f) for _ in range(n)], dtype=object) for f in schema.features}
+    )
 
 
 def _raw(rng: np.random.Generator, f: Feature) -> Any:
@@ -189,7 +191,9 @@ def _raw(rng: np.random.Generator, f: Feature) -> Any:
     number = float(rng.uniform(low - 0.1 * (high - low), high + 0.1 * (high - low)))
     if rng.random() < 0.3:
         number = float(np.round(number, 1))
-    return float(np.clip(number, -math.inf if f.lower is None else f.lower, math.inf if f.upper is None else f.upper))
+    return float(
+        np.clip(number, -math.inf if f.lower is None else f.lower, math.inf if f.upper is None else f.upper)
+    )
 
 
 def _punch_holes(rng: np.random.Generator, schema: Schema, X: np.ndarray) -> np.ndarray:
@@ -205,7 +209,9 @@ def random_labels(rng: np.random.Generator, X: np.ndarray) -> np.ndarray | None:
         np.array([0, 1]), np.array([2, 7]), np.array(["no", "yes"]), np.array([False, True]),
         np.array([1.0, 2.0, 4.0]), np.array(["a", "b", "c"]), np.array([1, 2, 3]),
     ][rng.integers(7)]  # fmt: skip
-    value = np.nan_to_num(X) @ rng.normal(size=X.shape[1]) + rng.normal(scale=0.3 * X.std() if X.size else 1, size=len(X))
+    value = np.nan_to_num(X) @ rng.normal(size=X.shape[1]) + rng.normal(
+        scale=0.3 * X.std() if X.size else 1, size=len(X)
+    )
     cuts = np.quantile(value, rng.uniform(0.25, 0.75) if len(names) == 2 else [0.35, 0.7])
     codes = np.searchsorted(np.atleast_1d(cuts), value)
     return names[codes] if len(set(codes.tolist())) == len(names) else None
@@ -232,7 +238,9 @@ def random_forest(rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> For
 def remade(forest: Forest, **changes: np.ndarray) -> Forest:
     """A forest with some arrays changed, to be judged by a model rebuilt from them."""
     arrays = {name: getattr(forest, name) for name in ARRAYS} | changes
-    return Forest(**arrays, classes=forest.classes, n_features=forest.n_features, accepts_missing=forest.accepts_missing)
+    return Forest(
+        **arrays, classes=forest.classes, n_features=forest.n_features, accepts_missing=forest.accepts_missing
+    )
 
 
 def hostile(rng: np.random.Generator, forest: Forest, schema: Schema) -> Forest:
@@ -251,7 +259,12 @@ def hostile(rng: np.random.Generator, forest: Forest, schema: Schema) -> Forest:
             value = float(rng.choice(candidates[column]))
             f32 = float(np.float32(value))
             threshold[node] = rng.choice(
-                [value, f32, np.nextafter(f32, -np.inf), float(np.nextafter(np.float32(value), np.float32(-np.inf)))]
+                [
+                    value,
+                    f32,
+                    np.nextafter(f32, -np.inf),
+                    float(np.nextafter(np.float32(value), np.float32(-np.inf))),
+                ]
             )
         elif how < 0.63:
             threshold[node] = rng.choice([np.inf, -np.inf, 1e39, -1e39, 3.4028235e38, 1e-46, -1e-46, 0.0])
@@ -346,17 +359,21 @@ def candidates_of(world: World) -> list[tuple[np.ndarray, np.ndarray]]:
                 numbers += ends + around(f, thresholds).tolist()
             else:
                 numbers += multiples(f.step, min(*ends, before[j]), max(*ends, before[j]))
+        alone, old = Schema((f,)), before[j : j + 1]
+        tried = [x for x in dict.fromkeys(numbers) if not broken_rules(alone, old, np.array([x]))]
+        columns = encode(alone, np.array(tried)[:, None]).astype(np.float32)
+        seen = np.concatenate(
+            [
+                (columns.astype(np.float64)[:, :, None] <= thresholds).reshape(len(tried), -1),
+                np.isnan(columns),
+            ],
+            axis=1,
+        )
         kept: dict[bytes, tuple[float, float]] = {}
-        for number in numbers:
-            after = before.copy()
-            after[j] = number
-            if broken_rules(world.schema, before, after):
-                continue
-            columns = encode(world.schema, after[None, :])[0, first : first + f.n_columns].astype(np.float32)
-            seen = (columns.astype(np.float64)[:, None] <= thresholds).tobytes() + np.isnan(columns).tobytes()
-            cost = distance(world.schema, before, after)
-            if seen not in kept or cost < kept[seen][1]:
-                kept[seen] = (number, cost)
+        for number, sees in zip(tried, seen, strict=True):
+            cost = distance(alone, old, np.array([number]))
+            if sees.tobytes() not in kept or cost < kept[sees.tobytes()][1]:
+                kept[sees.tobytes()] = (number, cost)
         result.append((np.array([n for n, _ in kept.values()]), np.array([c for _, c in kept.values()])))
     return result
 
@@ -368,7 +385,9 @@ def points_of(schema: Schema, forest: Forest) -> int:
         mine = inner & (forest.feature == schema.column_start[j])
         cells = len(np.unique(forest.threshold[mine])) + 1 if f.n_columns else 1
         if f.action != "fixed":
-            total *= cells if f.kind == "continuous" else min(cells, len(f.values)) if f.ordered else len(f.values)
+            total *= (
+                cells if f.kind == "continuous" else min(cells, len(f.values)) if f.ordered else len(f.values)
+            )
     return total
 
 

@@ -70,11 +70,11 @@ def cheapest(problem: Problem) -> np.ndarray:
 
 def settle(problem: Problem) -> Solution | None:
     """The answer, where it is plain without a search: nothing can reach, or nothing need move."""
+    if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
+        return Solution("infeasible", None, np.inf, np.inf)
     highest = np.zeros(len(problem.demand), dtype=np.int64)
-    for a, b in zip(problem.tree_start[:-1], problem.tree_start[1:], strict=True):
-        if a == b:
-            return Solution("infeasible", None, np.inf, np.inf)
-        highest += problem.votes[:, a:b].max(axis=1)
+    if problem.n_trees:
+        highest = np.maximum.reduceat(problem.votes, problem.tree_start[:-1], axis=1).sum(axis=1)
     if (highest < problem.demand).any():
         return Solution("infeasible", None, np.inf, np.inf)
     choice = cheapest(problem)

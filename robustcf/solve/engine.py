@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -18,14 +19,23 @@ from robustcf.problem import Problem, choice_within, reduce, restrict
 from robustcf.solve.bounds import quick_prices
 from robustcf.solve.contract import BestScore, Limits, Solution, cheapest, settle
 from robustcf.solve.factors import Factors, build_factors, vote_units
-from robustcf.solve.incumbent import climb_votes, improve
+from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
 from robustcf.solve.prices import Prices, Relaxation
-from robustcf.solve.search import EPSILON, Stack, new_stack, run, start_search
+from robustcf.solve.search import (
+    EPSILON,
+    Stack,
+    count_cheaper,
+    new_stack,
+    run,
+    start_search,
+    try_cheaper,
+)
 
+ENUMERATE = 400_000  # leaf visits that trying every cheaper choice may cost
 ROUNDS = 10  # of price ascent before the first filter
-QUICK = 128  # nodes searched under cheap or inherited prices
+QUICK = 64  # nodes searched under cheap or inherited prices
 BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced anew
-SHRUNK = 0.4  # share of options alive below which a subtree becomes a problem of its own
+SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem of its own
 HEIGHT = 256  # open nodes of one search; more are handed back, so memory is bounded
 CHUNK = 256  # nodes between looks at the clock
 
@@ -61,41 +71,48 @@ class _Search:
 
     def solve(self, problem: Problem, bound: float = -math.inf) -> float:
         """Search a problem until done or out of time; returns the least value that may remain."""
-        for _ in range(3):
+        while True:
             problem = reduce(problem, math.inf if self.maximise else self.upper)
-            if (np.diff(problem.tree_start) == 0).any():
+            if (np.diff(problem.tree_start) == 0).any():  # nothing within the limit is open
                 return self.upper
             if not problem.n_leaves:
                 self._try(problem, cheapest(problem))
                 return self.upper
-            F = build_factors(problem, self.units)
-            lam = np.array([max(self.upper, 1e-3) / max(F.demand[0], 1e-3), *np.zeros(len(F.demand) - 1)])
-            if self.maximise:
-                lam[0] = 1.0
-            theta, phi, total = quick_prices(F, lam, ROUNDS, self.maximise)
-            keep = total < self.upper - EPSILON
-            if not all(keep[a:b].any() for a, b in zip(F.start[:-1], F.start[1:], strict=True)):
+            if not self.maximise and self._enumerate(problem):
                 return self.upper
-            if keep.sum() > 0.8 * len(keep):
-                break
+            F = build_factors(problem, self.units)
+            prices, marginals = self._quick_prices(F)
+            bound = max(bound, float(np.minimum.reduceat(marginals, F.start[:-1]).max()))
+            if bound >= self.upper - EPSILON:
+                return self.upper
+            keep = marginals < self.upper - EPSILON
+            if keep.sum() > SHRUNK * len(keep):
+                return self._solve_level(problem, F, _Open(keep, bound, prices))
             problem = restrict(problem, keep, math.inf)
-        else:
-            return self.solve_level(problem, bound, None, None)
-        return self.solve_level(problem, bound, F, Prices(theta, phi, lam))
 
-    def solve_level(self, problem: Problem, bound: float, F: Factors | None, prices: Prices | None) -> float:
-        """Search one reduced problem; its subtrees share layout and relaxation."""
-        if F is None:
-            problem = reduce(problem, math.inf if self.maximise else self.upper)
-            if (np.diff(problem.tree_start) == 0).any():
-                return self.upper
-            if not problem.n_leaves:
-                self._try(problem, cheapest(problem))
-                return self.upper
-            F = build_factors(problem, self.units)
+    def _enumerate(self, problem: Problem) -> bool:
+        """Try every choice that is cheaper than the best, if there are few; whether that was done."""
+        order = np.lexsort((problem.cost, np.repeat(np.arange(problem.n_features), np.diff(problem.start))))
+        most = ENUMERATE // problem.n_leaves
+        if count_cheaper(problem, order, self.upper, most) > most:
+            return False
+        best = np.zeros(problem.n_features, dtype=np.int64)
+        value = try_cheaper(problem, order, self.upper, best)
+        if value < self.upper:
+            self.upper, self.cells = value, problem.cell[problem.start[:-1] + best]
+        return True
+
+    def _quick_prices(self, F: Factors) -> tuple[Prices, np.ndarray]:
+        lam = np.zeros(len(F.demand))
+        lam[0] = 1.0 if self.maximise else max(self.upper, 1e-3) / max(F.demand[0], 1e-3)
+        theta, phi, marginals = quick_prices(F, lam, ROUNDS, self.maximise)
+        return Prices(theta, phi, lam), marginals
+
+    def _solve_level(self, problem: Problem, F: Factors, root: _Open) -> float:
+        """Search one reduced problem, whose subtrees share layout and relaxation."""
         relaxation: Relaxation | None = None
         stack = new_stack(F, HEIGHT)
-        todo = [_Open(np.ones(len(F.cost), dtype=bool), bound, prices)]
+        todo = [root]
         lowest = math.inf  # of what smaller problems left open
         while todo and not self.finished:
             node = todo.pop()
@@ -103,11 +120,7 @@ class _Search:
                 continue
             if node.prices is not None:
                 left = self._run(problem, F, stack, node, QUICK)
-                if not left:
-                    continue
-                if left[0].bound >= self.upper - EPSILON:
-                    continue
-                if self.finished:
+                if not left or self.finished:
                     todo += left
                     continue
             if node.alive.sum() < SHRUNK * len(node.alive):
@@ -132,15 +145,20 @@ class _Search:
         start_search(stack, node.alive, node.bound)
         best = np.zeros(problem.n_features, dtype=np.int64)
         height, seen = 1, 0
-        while height and seen < budget and height < HEIGHT and not self.finished:
+        while height and seen < budget and height < HEIGHT - 1 and not self.finished:
             before = self.upper
+            chunk = min(CHUNK, budget - seen)
             height, self.upper, nodes = run(
-                F, problem, theta, phi, lam, stack, height, self.upper, best, self.maximise, min(CHUNK, budget)
+                F, problem, theta, phi, lam, stack, height, self.upper, best, self.maximise, chunk
             )
             self.nodes, seen = self.nodes + nodes, seen + nodes
             if self.upper < before:
                 self.cells = problem.cell[problem.start[:-1] + best]
-        return [_Open(stack.alive[i].copy(), float(stack.bound[i]), node.prices) for i in range(height)]
+        return [
+            _Open(stack.alive[i].copy(), float(stack.bound[i]), node.prices)
+            for i in range(height)
+            if stack.bound[i] < self.upper - EPSILON
+        ]
 
     def _try(self, problem: Problem, choice: np.ndarray) -> None:
         votes = problem.votes_of(choice)
@@ -172,10 +190,46 @@ class _Search:
         return halves
 
 
+@cache
+def compile_kernels() -> None:
+    """Compile (once per machine) and load (once per process) every kernel, before any clock runs."""
+    whole = Problem(
+        start=np.array([0, 3, 6]),
+        cost=np.array([0.0, 1.0, 2.0, 0.0, 0.5, 0.5]),
+        cell=np.arange(6),
+        ordered=np.array([True, False]),
+        tree_start=np.array([0, 3, 5]),
+        votes=np.array([[0, 1, 0, 1, 0]]),
+        demand=np.array([2]),
+        entry_start=np.array([0, 2, 4, 5, 6, 7]),
+        feature=np.array([0, 1, 0, 1, 0, 1, 1]),
+        lo=np.array([0, 0, 0, 0, 2, 0, 0]),
+        hi=np.array([1, 2, 1, 2, 2, 2, 2]),
+        set=np.array([-1, 0, -1, 1, -1, 2, 3]),
+        member=np.array([[1, 0, 0], [0, 1, 1], [0, 1, 0], [1, 0, 1]], dtype=bool),
+    )
+    problem = restrict(whole, np.ones(6, dtype=bool), math.inf)
+    find_incumbent(problem, cheapest(problem))
+    units, never = vote_units(problem), time.monotonic() + 1e9
+    for maximise in (True, False):
+        search = _Search(math.inf, maximise, units, never)
+        reduced = reduce(problem, math.inf)
+        search._enumerate(reduced)
+        F = build_factors(reduced, units)
+        quick_prices(F, np.array([1.0]), 1, maximise)
+        everything = np.ones(len(F.cost), dtype=bool)
+        relaxed = Relaxation(reduced, F, maximise).prices(everything, 1e9)
+        search._run(reduced, F, new_stack(F, HEIGHT), _Open(everything, -math.inf, relaxed), 9)
+    climb_votes(problem, improve(problem, np.array([1, 1])))
+
+
 class OwnEngine:
     """Branch and bound of our own: the default."""
 
     name = "engine"
+
+    def __init__(self) -> None:
+        compile_kernels()
 
     def nearest(
         self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None, lower_bound: float = 0.0

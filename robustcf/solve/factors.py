@@ -53,35 +53,41 @@ class Factors(NamedTuple):
 
 def vote_units(problem: Problem) -> np.ndarray:
     """One vote as an integer, per condition: what votes are divided by to be near 1."""
-    return np.maximum(1, np.abs(problem.votes).max(axis=1, initial=1)).astype(np.float64)
+    units: np.ndarray = np.abs(problem.votes).max(axis=1, initial=1).astype(np.float64)
+    return units
 
 
 def build_factors(problem: Problem, units: np.ndarray) -> Factors:
     """The layout of a (reduced) problem, votes in the given units."""
-    parts = _layout(problem)
-    slot_start, slot_feature = parts[:2]
+    slot_start, slot_feature, seg_start, seg_options, seg_option, *entries = _layout(problem)
+    entry_slot, list_start, list_end, seg_list = entries
     per_feature = np.bincount(slot_feature, minlength=problem.n_features)
     return Factors(
-        problem.start,
-        problem.cost,
-        problem.ordered,
-        slot_start,
-        slot_feature,
-        np.repeat(np.arange(problem.n_trees), np.diff(slot_start)),
-        np.concatenate([[0], np.cumsum(per_feature)]),
-        np.argsort(slot_feature, kind="stable"),
-        *parts[2:5],
-        problem.tree_start,
-        problem.votes / units[:, None],
-        problem.demand / units,
-        problem.entry_start,
-        *parts[5:],
-        units,
+        start=problem.start,
+        cost=problem.cost,
+        ordered=problem.ordered,
+        slot_start=slot_start,
+        slot_feature=slot_feature,
+        slot_tree=np.repeat(np.arange(problem.n_trees), np.diff(slot_start)),
+        feature_slots=np.concatenate([[0], np.cumsum(per_feature)]),
+        slots_of_feature=np.argsort(slot_feature, kind="stable"),
+        seg_start=seg_start,
+        seg_options=seg_options,
+        seg_option=seg_option,
+        tree_start=problem.tree_start,
+        votes=problem.votes / units[:, None],
+        demand=problem.demand / units,
+        entry_start=problem.entry_start,
+        entry_slot=entry_slot,
+        list_start=list_start,
+        list_end=list_end,
+        seg_list=seg_list,
+        unit=units,
     )
 
 
 @compiled
-def _layout(p):  # type: ignore[no-untyped-def]
+def _layout(p):
     n_features, n_trees, n_entries = len(p.start) - 1, len(p.tree_start) - 1, len(p.feature)
     most = 0
     for f in range(n_features):

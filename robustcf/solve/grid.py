@@ -33,13 +33,20 @@ class Pool:
         return min(reaching, key=self.problem.objective, default=None)
 
 
-def solve_grid(problem: Problem, demands: Sequence[int], engine: Engine, limits: Limits) -> list[Solution]:
+def solve_grid(
+    problem: Problem,
+    demands: Sequence[int],
+    engine: Engine,
+    limits: Limits,
+    known: Sequence[np.ndarray] = (),
+) -> list[Solution]:
     """The nearest choice at each demand (of the first condition), in the order given.
 
-    `problem.demand[0]` is ignored; the solutions' choices are positions in `problem`.
+    `problem.demand[0]` is ignored; the solutions' choices are positions in `problem`, as are those
+    of `known` (choices to start from, good or not).
     """
     solutions: dict[int, Solution] = {}
-    pool = Pool(problem, [])
+    pool = Pool(problem, list(known))
     at = {demand: problem._replace(demand=_with_first(problem, demand)) for demand in sorted(set(demands))}
     for p in at.values():
         if settle(p) is None and (found := find_incumbent(p, cheapest(p))) is not None:

@@ -18,24 +18,20 @@ def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
     """
     if (np.diff(problem.tree_start) == 0).any():
         return None
-    first, found = _find(problem, np.ascontiguousarray(start), np.array([1.0]), False)
+    first, found = _find(problem, np.ascontiguousarray(start), np.array([1.0]))
     if not found:
         return None
     small = reduce(problem, problem.objective(first))
-    best = first
-    for choice in (inside(small, problem, first), inside(small, problem, start, must_reach=False)):
-        if choice is None:
-            continue
-        if small.reaches(choice):
-            _shrink(small, choice)
-        else:
-            choice, found = _find(small, choice, _EXPONENTS, True)
-            if not found:
-                continue
-        whole = choice_within(problem, small.cell[small.start[:-1] + choice])
-        if whole is not None and problem.reaches(whole) and problem.objective(whole) < problem.objective(best):
-            best = whole
-    return best
+    best = inside(small, problem, first)
+    again = inside(small, problem, start, must_reach=False)
+    if again is not None:
+        choice, found = _find(small, again, _EXPONENTS)
+        if found and (best is None or small.objective(choice) < small.objective(best)):
+            best = choice
+    if best is None:
+        return np.asarray(first)
+    _shrink(small, best)
+    return choice_within(problem, small.cell[small.start[:-1] + best])
 
 
 def improve(problem: Problem, choice: np.ndarray) -> np.ndarray:
@@ -78,17 +74,14 @@ def _lacking_others(p, votes):
 
 
 @compiled
-def _find(p, start, exponents, swaps):
+def _find(p, start, exponents):
     best, best_cost, found = start.copy(), np.inf, False
     for exponent in exponents:
         choice = start.copy()
         if not _climb(p, choice, exponent):
             continue
-        if swaps:
-            _shrink(p, choice)
-        else:
-            while _back_one(p, choice):
-                pass
+        while _back_one(p, choice):
+            pass
         cost = _cost(p, choice)
         if cost < best_cost:
             best, best_cost, found = choice, cost, True

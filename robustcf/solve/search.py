@@ -12,6 +12,7 @@ from robustcf.solve.bounds import gather, refresh_segments, tree_marginals, work
 from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
 
+LOOK_AHEAD = 4  # cuts tried for real at a node
 EPSILON = 1e-10  # choices that save less than this are not looked for
 
 
@@ -54,11 +55,11 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, maximise, max_nodes):
     Returns the stack's new height, the best value (its choice in `best`) and the nodes seen.
     With `maximise`, the value of a choice is what its votes lack of the (first) demand.
     """
-    total = np.empty(len(F.cost))
+    total, aside = np.empty(len(F.cost)), np.empty(len(F.cost))
     work = workspace(F)
     choice = np.empty(len(F.start) - 1, dtype=np.int64)
     nodes = 0
-    while height > 0 and nodes < max_nodes and height < len(stack.bound):
+    while height > 0 and nodes < max_nodes and height < len(stack.bound) - 1:
         top = height - 1
         if stack.bound[top] >= upper - EPSILON:
             height -= 1
@@ -81,7 +82,7 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, maximise, max_nodes):
             if bound >= upper - EPSILON:
                 height -= 1
                 continue
-        f, cut, low_first = _branch(F, stack.alive[top], total, bound, upper)
+        f, cut, low_first = _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper)
         if f < 0:  # nothing left to decide
             height -= 1
             continue
@@ -132,12 +133,7 @@ def _tighten(F, theta, phi, lam, stack, top, total, work, upper):
 @compiled
 def _split(F, stack, top, new, f, cut, low_first, total, bound):
     """The top entry becomes the side to look at later, a new one above it the side for now."""
-    stack.alive[new] = stack.alive[top]
-    stack.changed[new] = stack.changed[top]
-    stack.segalive[new] = stack.segalive[top]
-    stack.marginal[new] = stack.marginal[top]
-    stack.least[new] = stack.least[top]
-    stack.dirty[new] = stack.dirty[top]
+    _copy_node(stack, top, new)
     for side in range(2):  # low, high
         at = new if (side == 0) == low_first else top
         stack.changed[at, f] = True
@@ -152,44 +148,134 @@ def _split(F, stack, top, new, f, cut, low_first, total, bound):
 
 
 @compiled
-def _branch(F, alive, total, bound, upper):
-    """The feature and cut whose two sides both rise most; and whether the low side looks better."""
-    best, best_f, best_cut, low_first = -1.0, -1, -1, True
+def _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper):
+    """The feature and cut whose two sides both rise most; and whether the low side looks better.
+
+    Marginals rank one cut per feature; the best few are tried for real.
+    """
+    n_features = len(F.start) - 1
+    merit, cuts = np.zeros(n_features), np.zeros(n_features, dtype=np.int64)
     cap = upper - bound
-    for f in range(len(F.start) - 1):
-        first, last, count = F.start[f], F.start[f + 1], 0
-        at = first
+    for f in range(n_features):
+        merit[f], cuts[f] = _best_cut(F, f, stack.alive[top], total, bound, cap)
+    best, best_f, low_first = -1.0, -1, True
+    for _ in range(LOOK_AHEAD):
+        f = int(np.argmax(merit))
+        if merit[f] <= 0.0:
+            break
+        merit[f] = 0.0
+        low = _bound_of_side(F, theta, phi, lam, stack, top, f, cuts[f], True, aside, work, upper)
+        high = _bound_of_side(F, theta, phi, lam, stack, top, f, cuts[f], False, aside, work, upper)
+        value = _merit(low - bound, high - bound, cap)
+        if value > best:
+            best, best_f, low_first = value, f, low <= high
+        if low >= upper - EPSILON or high >= upper - EPSILON:  # one side is closed: take it
+            break
+    return best_f, cuts[best_f], low_first
+
+
+@compiled
+def _bound_of_side(F, theta, phi, lam, stack, top, f, cut, low_side, aside, work, upper):
+    """The bound of one side of a cut, worked out in the stack's last place."""
+    last = len(stack.bound) - 1
+    _copy_node(stack, top, last)
+    stack.changed[last, f] = True
+    for o in range(F.start[f], F.start[f + 1]):
+        low = o < cut if F.ordered[f] else o == cut
+        if low != low_side:
+            stack.alive[last, o] = False
+    return _tighten(F, theta, phi, lam, stack, last, aside, work, upper)
+
+
+@compiled
+def _copy_node(stack, source, target):
+    stack.alive[target] = stack.alive[source]
+    stack.changed[target] = stack.changed[source]
+    stack.segalive[target] = stack.segalive[source]
+    stack.marginal[target] = stack.marginal[source]
+    stack.least[target] = stack.least[source]
+    stack.dirty[target] = stack.dirty[source]
+    stack.bound[target] = stack.bound[source]
+
+
+@compiled
+def _best_cut(F, f, alive, total, bound, cap):
+    """The best cut of one feature by its marginals; merit 0 if it is decided."""
+    first, last = F.start[f], F.start[f + 1]
+    best, best_cut, count, at = 0.0, -1, 0, first
+    for o in range(first, last):
+        count += alive[o]
+        if total[o] < total[at]:
+            at = o
+    if count < 2:
+        return best, best_cut
+    if not F.ordered[f]:
+        others = np.inf
         for o in range(first, last):
-            count += alive[o]
-            if total[o] < total[at]:
-                at = o
-        if count < 2:
-            continue
-        if F.ordered[f]:  # cut next to the cheapest option, where the other side rises most
-            left = np.inf
-            for o in range(first, last - 1):
-                left = min(left, total[o])
-                if left == np.inf or not alive[o]:
-                    continue
-                right = np.inf
-                for r in range(o + 1, last):
-                    right = min(right, total[r])
-                if right == np.inf:
-                    break
-                merit = _merit(left - bound, right - bound, cap)
-                if merit > best:
-                    best, best_f, best_cut, low_first = merit, f, o + 1, left <= right
-        else:
-            right = np.inf
-            for o in range(first, last):
-                if o != at:
-                    right = min(right, total[o])
-            merit = _merit(total[at] - bound, right - bound, cap)
-            if merit > best:
-                best, best_f, best_cut, low_first = merit, f, at, True
-    return best_f, best_cut, low_first
+            if o != at:
+                others = min(others, total[o])
+        return _merit(total[at] - bound, others - bound, cap), at
+    right = np.empty(last - first)  # least bound of the options from here on
+    running = np.inf
+    for o in range(last - 1, first - 1, -1):
+        running = min(running, total[o])
+        right[o - first] = running
+    left = np.inf
+    for o in range(first, last - 1):
+        left = min(left, total[o])
+        if alive[o] and right[o + 1 - first] < np.inf:
+            value = _merit(left - bound, right[o + 1 - first] - bound, cap)
+            if value > best:
+                best, best_cut = value, o + 1
+    return best, best_cut
 
 
 @compiled
 def _merit(a, b, cap):
     return max(min(a, cap), 1e-3 * cap) * max(min(b, cap), 1e-3 * cap)
+
+
+@compiled
+def count_cheaper(P, order, upper, most):
+    """How many choices cost less than `upper`, counted up to `most`."""
+    return _walk_cheaper(P, order, upper, np.empty(len(P.start) - 1, dtype=np.int64), most, False)[1]
+
+
+@compiled
+def try_cheaper(P, order, upper, best):
+    """The best value of all choices that cost less than `upper`, each tried; its choice in `best`."""
+    return _walk_cheaper(P, order, upper, best, np.iinfo(np.int64).max, True)[0]
+
+
+@compiled
+def _walk_cheaper(P, order, upper, best, most, evaluate):
+    """Every choice cheaper than `upper`, features in turn, options by rising cost (`order`)."""
+    n = len(P.start) - 1
+    rest = np.zeros(n + 1)  # what the later features cost at least
+    for f in range(n - 1, -1, -1):
+        rest[f] = rest[f + 1] + P.cost[order[P.start[f]]]
+    at = np.full(n, -1, dtype=np.int64)
+    spent = np.zeros(n + 1)
+    choice = np.empty(n, dtype=np.int64)
+    count, f = 0, 0
+    while f >= 0 and count <= most:
+        at[f] += 1
+        if P.start[f] + at[f] >= P.start[f + 1]:
+            at[f] = -1
+            f -= 1
+            continue
+        option = order[P.start[f] + at[f]]
+        spent[f + 1] = spent[f] + P.cost[option]
+        if spent[f + 1] + rest[f + 1] >= upper - EPSILON:  # and so are the dearer ones
+            at[f] = -1
+            f -= 1
+            continue
+        choice[f] = option - P.start[f]
+        if f < n - 1:
+            f += 1
+            continue
+        count += 1
+        if evaluate and np.all(_votes_of(P, choice) >= P.demand):
+            upper = spent[n]
+            best[:] = choice
+    return upper, count

@@ -16,7 +16,7 @@ from robustcf.solve import SOLVERS, get_engine
 from tests.worlds import Score, Truth, World, make_worlds, solve_by_hand
 
 ENGINES = tuple(s for s in ("highs", "gurobi", "oracle", "engine") if s in SOLVERS)
-FORESTS_PER_BLOCK, BLOCKS, PROBLEMS = 90, 8, 2000
+FORESTS_PER_BLOCK, BLOCKS, PROBLEMS = 30, 24, 2016
 SLOW_FORESTS_PER_BLOCK, SLOW_BLOCKS, SLOW_PROBLEMS = 360, 20, 20000
 PER_BLOCK = PROBLEMS // BLOCKS
 SLOW_PER_BLOCK = SLOW_PROBLEMS // SLOW_BLOCKS
@@ -24,7 +24,9 @@ assert BLOCKS * PER_BLOCK >= 2000
 assert SLOW_BLOCKS * SLOW_PER_BLOCK >= 20000
 
 
-def explain(world: World, taus: tuple[float, ...], solvers: tuple[str, ...]) -> dict[str, list[rc.Counterfactual]]:
+def explain(
+    world: World, taus: tuple[float, ...], solvers: tuple[str, ...]
+) -> dict[str, list[rc.Counterfactual]]:
     """One customer's grid by several solvers, over one compiled forest."""
     explainer = rc.Explainer(
         world.forest, world.schema, [Score(t) for t in taus],
@@ -92,7 +94,7 @@ def check_block(first: int, n_forests: int, at_least: int) -> None:
                 raise
     n = solved["optimal"] + solved["no_recourse"]
     assert n >= at_least, f"only {n} problems had to be solved: {solved}"
-    assert min(solved["optimal"], solved["no_recourse"]) >= n // 10, solved
+    assert min(solved["optimal"], solved["no_recourse"]) >= n // 20, solved
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

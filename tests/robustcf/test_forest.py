@@ -114,11 +114,15 @@ def test_scores_and_predictions_are_scikit_learns_bit_for_bit(model: Any, labels
 @pytest.mark.parametrize("voting", ["soft", "hard"])
 def test_a_model_trained_on_a_frame_is_judged_without_a_warning(make: Any, voting: Any) -> None:
     X, y = data(["no", "yes"])
-    schema = rc.Schema(tuple(rc.Feature(f"f{i}", "continuous", low=0, high=1, scaling="none") for i in range(4)))
+    schema = rc.Schema(
+        tuple(rc.Feature(f"f{i}", "continuous", low=0, high=1, scaling="none") for i in range(4))
+    )
     frame = pd.DataFrame(X, columns=list(schema.names))
     model = make().fit(frame, y)
     assert list(model.feature_names_in_) == list(schema.names)
-    answers = rc.Explainer(Forest.from_sklearn(model), schema, voting=voting, solver="highs").explain_many(frame[:3])
+    answers = rc.Explainer(Forest.from_sklearn(model), schema, voting=voting, solver="highs").explain_many(
+        frame[:3]
+    )
     assert all(a.status == "no_recourse" or a.verified for a in answers)
     assert {a.status for a in answers} <= {"optimal", "no_recourse"}
 
@@ -184,7 +188,7 @@ def test_arrays_cannot_be_changed() -> None:
 def test_scores_of_wrong_rows_and_unknown_classes_are_refused() -> None:
     with pytest.raises(ForestError, match="takes 4 columns"):
         small().score(np.zeros((2, 3)), "yes")
-    with pytest.raises(ForestError, match="'maybe'.*'no', 'yes'"):
+    with pytest.raises(ForestError, match=r"'maybe'.*'no', 'yes'"):
         small().class_index("maybe")
     with pytest.raises(ForestError, match="no class '0'"):
         small([0, 1]).class_index("0")
@@ -207,8 +211,14 @@ class Odd:
         (BaggingClassifier(), "not fitted"),
         (DecisionTreeClassifier(), "not fitted"),
         (RandomForestRegressor(2).fit([[0.0], [1.0]], [0.0, 1.0]), "cannot explain a RandomForestRegressor"),
-        (GradientBoostingClassifier(n_estimators=2).fit([[0.0], [1.0]], [0, 1]), "GradientBoostingClassifier"),
-        (BaggingClassifier(LogisticRegression(), 2).fit([[0.0], [1.0]] * 9, [0, 1] * 9), "LogisticRegression"),
+        (
+            GradientBoostingClassifier(n_estimators=2).fit([[0.0], [1.0]], [0, 1]),
+            "GradientBoostingClassifier",
+        ),
+        (
+            BaggingClassifier(LogisticRegression(), 2).fit([[0.0], [1.0]] * 9, [0, 1] * 9),
+            "LogisticRegression",
+        ),
         (RandomForestClassifier(2).fit([[0.0], [1.0]], [[0, 1], [1, 0]]), "several outputs"),
         (DecisionTreeClassifier().fit([[0.0], [1.0]], [[0, 1], [1, 0]]), "several outputs"),
         (RandomForestClassifier(2).fit([[0.0], [1.0]], ["only", "only"]), "only the class 'only'"),

@@ -35,7 +35,11 @@ def test_a_forest_comes_back_the_same(tmp_path: Path, labels: list[Any]) -> None
     again = load_forest(tmp_path / "new" / "folder")
     X = np.random.default_rng(1).random((200, 3))
     assert again == forest
-    assert [type(c) for c in again.classes] == [type(c) for c in forest.classes] == [type(labels[0])] * len(labels)
+    assert (
+        [type(c) for c in again.classes]
+        == [type(c) for c in forest.classes]
+        == [type(labels[0])] * len(labels)
+    )
     assert again.estimator == forest.estimator
     assert np.array_equal(again.judge.predict_proba(X), forest.judge.predict_proba(X))
     assert np.array_equal(again.judge.predict(X), forest.judge.predict(X))
@@ -128,7 +132,7 @@ def test_one_flipped_bit_is_refused_or_harmless(
     try:
         again = load_forest(folder)
     except ForestError as error:
-        assert "\n" not in str(error)
+        assert "\n" not in str(error)  # noqa: PT017 (most bits are refused, some are harmless)
     else:  # a byte that says nothing about the forest: a time stamp, a parameter
         assert again == forest
 

@@ -187,10 +187,14 @@ def test_a_grid_is_answered_in_the_order_asked() -> None:
         assert alone.objective == solution.objective
 
 
-@pytest.mark.parametrize(("n", "first", "soft", "hard"), [(4, True, 0.5, 2), (4, False, 0.5, 3), (5, True, 0.5, 3)])
+@pytest.mark.parametrize(
+    ("n", "first", "soft", "hard"), [(4, True, 0.5, 2), (4, False, 0.5, 3), (5, True, 0.5, 3)]
+)
 def test_votes_needed_at_a_tie(n: int, first: bool, soft: float, hard: int) -> None:
     """The first class wins a hard tie; a soft tie reaches for nobody."""
-    world = next(w for s in range(500) for w in make_worlds(s, 1) if len(w.forest) == n and len(w.forest.classes) == 2)
+    world = next(
+        w for s in range(500) for w in make_worlds(s, 1) if len(w.forest) == n and len(w.forest.classes) == 2
+    )
     geometry = compile_geometry(world.forest, world.schema)
     target = world.forest.classes[0 if first else 1]
     assert votes_needed(geometry, target, "hard", 0.5) == hard

@@ -90,12 +90,16 @@ COMMON = {
 def features(draw: st.DrawFn) -> Feature:
     kind = draw(st.sampled_from(["binary", "categorical", "numbers", "words", "continuous"]))
     given_ = {name: draw(values) for name, values in COMMON.items()}
-    given_["action"] = draw(st.sampled_from(["free", "fixed"] + ["increase", "decrease"] * (kind != "categorical")))
+    given_["action"] = draw(
+        st.sampled_from(["free", "fixed"] + ["increase", "decrease"] * (kind != "categorical"))
+    )
     name = draw(WORDS.filter(bool))
     if kind in ("binary", "categorical", "words"):
         plain = st.one_of(
             st.lists(WORDS, min_size=1, max_size=2 if kind == "binary" else 5, unique=True),
-            st.lists(st.integers(-9, 9), min_size=1, max_size=2, unique=True) if kind == "binary" else st.nothing(),
+            st.lists(st.integers(-9, 9), min_size=1, max_size=2, unique=True)
+            if kind == "binary"
+            else st.nothing(),
         )
         values = tuple(draw(plain))
         if draw(st.booleans()):
@@ -116,7 +120,9 @@ def features(draw: st.DrawFn) -> Feature:
 
 
 @given(st.lists(features(), min_size=1, max_size=4, unique_by=lambda f: f.name))
-def test_toml_brings_every_schema_back(tmp_path_factory: pytest.TempPathFactory, drawn: list[Feature]) -> None:
+def test_toml_brings_every_schema_back(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[Feature]
+) -> None:
     schema = Schema(tuple(drawn))
     path = tmp_path_factory.mktemp("toml") / "schema.toml"
     path.write_text(schema.to_toml(), encoding="utf-8", newline="")
@@ -138,8 +144,14 @@ def test_toml_brings_every_schema_back(tmp_path_factory: pytest.TempPathFactory,
         ("[[feature]]\nname = 'a'\nkind = 'continuous'\nlow = true", "low must be a number"),
         ("[[feature]]\nname = 'a'\nkind = 3", "kind must be text"),
         ("[[feature]]\nname = 'a'\nkind = 'binary'\nvalues = 'ab'", "values must be a list"),
-        ("[[feature]]\nname = 'a'\nkind = 'binary'\nvalues = [[1], [2]]", "values must hold words or numbers"),
-        ("[[feature]]\nname = 'a'\nkind = 'binary'\nvalues = [1979-05-27, 2]", "values must hold words or numbers"),
+        (
+            "[[feature]]\nname = 'a'\nkind = 'binary'\nvalues = [[1], [2]]",
+            "values must hold words or numbers",
+        ),
+        (
+            "[[feature]]\nname = 'a'\nkind = 'binary'\nvalues = [1979-05-27, 2]",
+            "values must hold words or numbers",
+        ),
         ("[[features]]\nname = 'a'", "unknown key 'features'"),
         ("[[feature]", "not a TOML file"),
     ],
@@ -172,11 +184,15 @@ def test_kinds_are_inferred_and_overridden() -> None:
             "count": [1, 4, 2, 2],
             "holes": [1.0, 4.0, np.nan, 2.0],
             "rate": [0.5, 1.25, 3.0, 2.0],
-            "grade": pd.Categorical(["low", "top", "mid", "low"], categories=["low", "mid", "top"], ordered=True),
+            "grade": pd.Categorical(
+                ["low", "top", "mid", "low"], categories=["low", "mid", "top"], ordered=True
+            ),
             "same": [5, 5, 5, 5],
         }
     )
-    schema = Schema.from_frame(frame, {"count": {"kind": "continuous", "action": "increase"}, "rate": {"lower": 0}})
+    schema = Schema.from_frame(
+        frame, {"count": {"kind": "continuous", "action": "increase"}, "rate": {"lower": 0}}
+    )
     kinds = {f.name: f.kind for f in schema.features}
     assert kinds == {
         "flag": "binary", "two": "binary", "sex": "binary", "job": "categorical", "count": "continuous",
@@ -204,6 +220,8 @@ def test_kinds_are_inferred_and_overridden() -> None:
         ([1, 2, 3], {"x": {"kinds": "continuous"}}, "unknown key 'kinds'"),
     ],
 )
-def test_data_that_no_schema_can_be_inferred_from(column: list[Any], overrides: dict[str, Any], message: str) -> None:
+def test_data_that_no_schema_can_be_inferred_from(
+    column: list[Any], overrides: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SchemaError, match=message):
         Schema.from_frame(pd.DataFrame({"x": column}), overrides)

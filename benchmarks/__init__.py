@@ -1,0 +1,1 @@
+"""The benchmark: our engine, general solvers and peers, measured side by side in one run."""

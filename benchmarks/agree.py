@@ -1,0 +1,76 @@
+"""Whether everyone who proved something proved the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from benchmarks.contenders import INCUMBENT, PEERS, PROVED
+
+TOLERANCE = 1e-6
+PROBLEM = ["data", "trees", "depth", "row", "method"]
+
+
+def disagreements(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """(what contradicts, what a peer alone says otherwise), as lines for a person.
+
+    Solvers share one problem: status, objective and bounds must agree. A peer states the problem
+    in its own way (its own margins, no value lists), so it contradicts ours only by a point that
+    is really allowed, reaches the threshold and is nearer; all else is noted.
+    """
+    wrong: list[str] = []
+    notes: list[str] = []
+    for key, group in frame.groupby(PROBLEM, sort=False):
+        name = "{} {}x{} row {} {}".format(*key)
+        solvers = group[~group.contender.isin([*PEERS, INCUMBENT])]
+        wrong += [f"{name}: {line}" for line in _among_solvers(solvers)]
+        proved = solvers[solvers.status.isin(PROVED)]
+        if proved.empty:
+            continue
+        best = proved.iloc[0]
+        for _, other in group[group.contender.isin([*PEERS, INCUMBENT])].iterrows():
+            line = f"{name}: {other.contender} {_said(other)}, {best.contender} {_said(best)}"
+            if pd.notna(other.objective) and (
+                best.status == "no_recourse" or other.objective < best.objective - _slack(best.objective)
+            ):
+                wrong.append(line)
+            elif other.status in PROVED and _differ(other, best):
+                notes.append(line + ("" if pd.isna(other.reason) else f" ({other.reason})"))
+    return wrong, notes
+
+
+def _among_solvers(group: pd.DataFrame) -> Iterator[str]:
+    for _, row in group[group.status == "error"].iterrows():
+        yield f"{row.contender} failed: {row.reason}"
+    proved = group[group.status.isin(PROVED)]
+    if proved.empty:
+        return
+    first = proved.iloc[0]
+    for _, row in proved.iloc[1:].iterrows():
+        if _differ(row, first):
+            yield f"{row.contender} {_said(row)}, {first.contender} {_said(first)}"
+    for _, row in group[~group.status.isin(PROVED)].iterrows():
+        if first.status == "no_recourse":
+            if pd.notna(row.objective):
+                yield f"{row.contender} {_said(row)}, {first.contender} {_said(first)}"
+        elif row.objective < first.objective - _slack(first.objective):
+            yield f"{row.contender} found {row.objective!r}, {first.contender} {_said(first)}"
+        elif row.lower_bound > first.objective + _slack(first.objective):
+            yield f"{row.contender} bounds by {row.lower_bound!r}, {first.contender} {_said(first)}"
+
+
+def _differ(a: pd.Series, b: pd.Series) -> bool:
+    if a.status != b.status:
+        return True
+    if a.status == "no_recourse":
+        return False
+    return bool(pd.isna(a.objective) or abs(a.objective - b.objective) > _slack(b.objective))
+
+
+def _slack(objective: float) -> float:
+    return TOLERANCE * max(1.0, abs(objective))
+
+
+def _said(row: pd.Series) -> str:
+    return str(row.status) if pd.isna(row.objective) else f"{row.status} {float(row.objective)!r}"

@@ -1,0 +1,212 @@
+"""The benchmark's command: solve everything with everyone, by turns, then summarise and check.
+
+`python -m benchmarks --quick` is a first look; `python -m benchmarks` is the whole of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+from benchmarks import agree, growth, summary
+from benchmarks.cases import ALPHAS, NAIVE, Case, Customer, World, data_sets, realise, suite
+from benchmarks.contenders import (
+    GRID,
+    OURS,
+    PEERS,
+    SOLVERS,
+    Answer,
+    solve,
+    solve_peer,
+    solve_together,
+    warm_up,
+)
+from benchmarks.peers import Peer, PeerGone, importable
+from benchmarks.store import OtherVersion, Store, read
+from robustcf.datasets import DatasetError
+from robustcf.solve import Limits
+
+WHOLE = {"rows": 10, "extra_rows": 3, "alphas": list(ALPHAS), "limit": 60.0}
+QUICK = {"rows": 2, "extra_rows": 1, "alphas": [0.05], "limit": 10.0}
+
+console = Console(width=None if sys.stdout.isatty() else 160)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; 0 if all agree, 1 with the list of disagreements, 2 for a bad argument."""
+    options = parse(argv)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # for peers; our own pools are limited below
+    try:
+        with threadpool_limits(1):
+            return run(options)
+    except (OtherVersion, DatasetError) as error:
+        print(f"robustcf bench: {error}", file=sys.stderr)
+        return 2
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="robustcf bench", description=__doc__)
+    add = parser.add_argument
+    add("--data", nargs="+", help="data sets; all that ROBUSTCF_DATA holds, or the embedded one")
+    add(
+        "--suite",
+        nargs="+",
+        default=["main"],
+        choices=["main", "large", "deep"],
+        help="100 trees of depth 4; 400 trees; depth 8",
+    )
+    add("--rows", type=int, help="customers per data set (10)")
+    add("--extra-rows", type=int, help="customers per data set of the suites large and deep (3)")
+    add("--alphas", nargs="*", type=float, help=f"besides naive ({' '.join(map(str, ALPHAS))})")
+    add(
+        "--contenders",
+        nargs="+",
+        default=[*SOLVERS, *PEERS],
+        choices=[*SOLVERS, *PEERS],
+        metavar="NAME",
+        help=f"of {', '.join([*SOLVERS, *PEERS])}",
+    )
+    add("--peer-python", default=sys.executable, help="the interpreter that has treecf and oceanpy")
+    add("--peer-rows", type=int, help="customers per data set that peers get (all)")
+    add("--limit", type=float, help="seconds per solve (60)")
+    add("--trees", type=int, default=100)
+    add("--depth", type=int, default=4)
+    add("--seed", type=int, default=0, help="of the split and the forest")
+    add("--out", type=Path, default=Path("bench-results"), help="folder; an interrupted run goes on there")
+    add("--fresh", action="store_true", help="discard what the folder holds")
+    add("--growth", action="store_true", help="also the growth curves")
+    add("--summary-only", action="store_true", help="measure nothing, summarise what the folder holds")
+    add(
+        "--quick",
+        action="store_true",
+        help="2 customers, naive and 0.05, 10 s per solve, unless said otherwise",
+    )
+    options = parser.parse_args(argv)
+    usual = QUICK if options.quick else WHOLE
+    for name, value in usual.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    if options.rows < 1 or not options.limit > 0 or not all(0 < a <= 0.5 for a in options.alphas):
+        parser.error("--rows and --limit must be positive, --alphas in (0, 0.5]")
+    return options
+
+
+def run(options: argparse.Namespace) -> int:
+    settings = {k: getattr(options, k) for k in ("limit", "seed")}
+    settings |= {p: version(p) for p in ("highspy", "numba", "numpy", "scikit-learn")}
+    if not options.summary_only:
+        store = Store(options.out, settings, options.fresh)
+        names = present(options)
+        for which in options.suite:
+            rows = options.rows if which == "main" else options.extra_rows
+            for case in suite(which, options.data or data_sets(), options.trees, options.depth, options.seed):
+                measure(case, rows, names, options, store)
+        if options.growth:
+            growth.run(options, console)
+    return conclude(options.out)
+
+
+def present(options: argparse.Namespace) -> list[str]:
+    """The contenders asked for, without peers that are not installed; says which are left out."""
+    names = []
+    for name in options.contenders:
+        if name in PEERS and not importable(name, options.peer_python):
+            console.print(f"[yellow]{name} left out: {options.peer_python} does not have it")
+        else:
+            names.append(name)
+    return names
+
+
+def measure(case: Case, rows: int, names: list[str], options: argparse.Namespace, store: Store) -> None:
+    methods = [NAIVE, *map(str, options.alphas)]
+    world = realise(case)
+    customers = world.customers(rows)
+    peers = start_peers(world, [n for n in names if n in PEERS], options.peer_python)
+    warm_up(world, names)
+    limits, turn = Limits(options.limit), 0
+    try:
+        for i, customer in enumerate(customers):
+            console.print(f"{case.data} {case.trees}x{case.depth}: customer {i + 1} of {len(customers)}")
+            with_peers = options.peer_rows is None or i < options.peer_rows
+            for method in methods:
+                todo = [
+                    n for n in names if n != GRID and (n not in PEERS or (method == NAIVE and with_peers))
+                ]
+                todo = todo[turn % len(todo) :] + todo[: turn % len(todo)]  # nobody always goes first
+                turn += 1
+                for name in todo:
+                    record = {**case.key, **_who(customer), "method": method, "contender": name}
+                    if not store.has(record) and (name not in PEERS or name in peers):
+                        answer = (
+                            solve_peer(peers[name], world, customer, method, limits)
+                            if name in PEERS
+                            else solve(name, world, customer, method, limits)
+                        )
+                        store.add(record | answer.record())
+            if GRID in names:
+                _measure_grid(world, customer, methods, limits, store)
+    finally:
+        for peer in peers.values():
+            peer.close()
+    for name, seconds in {**world.seconds, **{n: p.setup_seconds for n, p in peers.items()}}.items():
+        record = {**case.key, "row": -1, "target": "", "method": "", "contender": f"setup:{name}"}
+        if not store.has(record):
+            store.add(record | Answer("setup", seconds=seconds).record())
+
+
+def _who(customer: Customer) -> dict[str, Any]:
+    return {"row": customer.row, "target": str(customer.target)}
+
+
+def _measure_grid(world: World, customer: Customer, methods: list[str], limits: Limits, store: Store) -> None:
+    records = [{**world.case.key, **_who(customer), "method": m, "contender": GRID} for m in methods]
+    if all(map(store.has, records)):
+        return
+    answers = solve_together(world, customer, methods, limits)
+    for record in records:
+        if not store.has(record):
+            store.add(record | answers[record["method"]].record())
+
+
+def start_peers(world: World, names: list[str], python: str) -> dict[str, Peer]:
+    peers = {}
+    for name in names:
+        try:
+            peers[name] = Peer(name, python, world)
+        except PeerGone as gone:
+            console.print(f"[yellow]{gone}")
+    return peers
+
+
+def conclude(folder: Path) -> int:
+    """Tables, plots and the check of what a folder holds."""
+    frame = pd.DataFrame(read(folder / "measurements.jsonl"))
+    if frame.empty:
+        console.print("nothing was measured")
+        return 2
+    solved = frame[frame.status != "setup"]
+    summary.write(frame, folder, console)
+    wrong, notes = agree.disagreements(solved)
+    (folder / "disagreements.txt").write_text("".join(f"{line}\n" for line in wrong))
+    (folder / "peer-notes.txt").write_text("".join(f"{line}\n" for line in notes))
+    if notes:
+        console.print(f"{len(notes)} answers of peers differ without contradicting ours: peer-notes.txt")
+    for line in wrong:
+        console.print(f"[red]disagreement:[/red] {line}", highlight=False)
+    lost = solved[(solved.contender == OURS) & ~solved.status.isin(["optimal", "no_recourse"])]
+    for _, row in lost.iterrows():
+        console.print(
+            f"[red]not proved:[/red] {row['data']} {row.trees}x{row.depth} row {row.row} {row.method}"
+        )
+    console.print(f"results in {folder}: {len(solved)} solves, {len(wrong)} disagreements")
+    return 1 if wrong else 0

@@ -1,0 +1,130 @@
+"""What is solved: data sets, forests, customers and thresholds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+import robustcf as rc
+from robustcf.cells import Geometry, compile_geometry
+from robustcf.datasets import Dataset
+from robustcf.encode import encode, read_rows
+from robustcf.forest import Label
+from robustcf.problem import leaf_votes, votes_needed
+
+ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
+NAIVE = "naive"
+DEEP = ("german-credit", "compas", "adult")  # the sets that the depth-8 bar names
+SYNTHETIC = "synthetic-credit"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One forest to explain; everything about it follows from these numbers."""
+
+    data: str
+    trees: int = 100
+    depth: int = 4
+    seed: int = 0
+    features: int | None = None  # only so many of the data set's features, for the growth curves
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"data": self.data, "trees": self.trees, "depth": self.depth}
+
+
+@dataclass(frozen=True, eq=False)
+class Customer:
+    """A row that was not part of the training data, and the class it does not have."""
+
+    row: int
+    numbers: np.ndarray
+    encoded: np.ndarray
+    target: Label
+
+
+@dataclass(eq=False)
+class World:
+    """A case made real: model, forest, geometry and customers. `seconds` says what took how long."""
+
+    case: Case
+    data: Dataset
+    model: RandomForestClassifier
+    forest: rc.Forest
+    geometry: Geometry
+    seconds: dict[str, float]
+    _held_out: np.ndarray
+    _votes: dict[Label, np.ndarray] = field(default_factory=dict)
+
+    def votes(self, target: Label) -> np.ndarray:
+        if target not in self._votes:
+            self._votes[target] = leaf_votes(self.geometry, target, "soft")
+        return self._votes[target]
+
+    def demand(self, target: Label, method: str) -> int:
+        """The votes that a method ("naive" or an alpha) asks for."""
+        asked = rc.Naive() if method == NAIVE else rc.DirectSAA(alpha=float(method))
+        return votes_needed(self.geometry, target, "soft", asked.threshold(len(self.forest)))
+
+    @cached_property
+    def _predicted(self) -> np.ndarray:
+        return self.forest.predict(self.data.encode(self.data.X.iloc[self._held_out]))
+
+    def customers(self, count: int) -> list[Customer]:
+        """Held-out rows, by turns of either predicted class while there are any."""
+        sides = [list(self._held_out[self._predicted == c]) for c in range(2)]
+        chosen: list[int] = []
+        while len(chosen) < count and any(sides):
+            for side in sides:
+                if side and len(chosen) < count:
+                    chosen.append(int(side.pop(0)))
+        numbers = read_rows(self.data.schema, self.data.X.iloc[chosen]).numbers
+        encoded = encode(self.data.schema, numbers)
+        own = self.forest.predict(encoded)
+        return [
+            Customer(row, numbers[k], encoded[k], self.forest.classes[1 - own[k]])
+            for k, row in enumerate(chosen)
+        ]
+
+
+def data_sets() -> list[str]:
+    """The paper's sets that are at hand, or the embedded one."""
+    found = [s.name for s in rc.datasets.available() if s.where not in (None, "built in")]
+    return found or [SYNTHETIC]
+
+
+def suite(name: str, data: Sequence[str], trees: int = 100, depth: int = 4, seed: int = 0) -> list[Case]:
+    """`main`: the forests of the paper; `large`: 400 trees; `deep`: depth 8 on three sets."""
+    if name == "main":
+        return [Case(d, trees, depth, seed) for d in data]
+    if name == "large":
+        return [Case(d, 4 * trees, depth, seed) for d in data]
+    if name == "deep":
+        return [Case(d, trees, 2 * depth, seed) for d in data if d in (*DEEP, SYNTHETIC)]
+    raise ValueError(f"no suite {name!r}; choose main, large or deep")
+
+
+def realise(case: Case) -> World:
+    """Load, split 80 : 20, train, compile."""
+    data = rc.datasets.load(case.data)
+    if case.features is not None:
+        schema = rc.Schema(data.schema.features[: case.features])
+        data = Dataset(data.name, data.X[list(schema.names)], data.y, schema)
+    order = np.random.default_rng(case.seed).permutation(len(data))
+    cut = len(order) * 4 // 5
+    train, held_out = np.sort(order[:cut]), order[cut:]
+    X = data.encode(data.X.iloc[train])
+    model = RandomForestClassifier(case.trees, max_depth=case.depth, random_state=case.seed, n_jobs=1)
+    begin = time.perf_counter()
+    model.fit(X, data.y[train])
+    trained = time.perf_counter()
+    forest = rc.Forest.from_sklearn(model)
+    geometry = compile_geometry(forest, data.schema)
+    seconds = {"train": trained - begin, "compile": time.perf_counter() - trained}
+    return World(case, data, model, forest, geometry, seconds, held_out)

@@ -1,0 +1,187 @@
+"""Who solves: each contender answers one customer at one threshold, model building included.
+
+What depends on the forest alone (geometry, a peer's parsed model) is made once and not counted
+here; from there on everything is: the customer's moves, the problem, incumbent, reduction, search.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Customer, World
+from benchmarks.peers import Peer, PeerGone
+from robustcf.cells import moves_of
+from robustcf.problem import Problem, build_problem, choice_within, reduce
+from robustcf.solve import Limits, Solution, SolverError, get_engine
+from robustcf.solve.contract import cheapest, settle
+from robustcf.solve.grid import solve_grid
+from robustcf.solve.incumbent import find_incumbent, improve
+
+OURS, GRID, INCUMBENT = "ours", "ours-grid", "incumbent"
+SOLVERS = (OURS, GRID, INCUMBENT, "highs-full", "highs-reduced", "gurobi-reduced")
+PEERS = ("treecf", "treecf-cold", "oceanpy")
+PROVED = ("optimal", "no_recourse")
+_STATUS = {"optimal": "optimal", "feasible": "feasible", "infeasible": "no_recourse", "unknown": "timeout"}
+
+
+@dataclass
+class Answer:
+    """What a contender said, and how long it took; sizes and parts where they are known."""
+
+    status: str
+    objective: float | None = None
+    lower_bound: float | None = None
+    seconds: float | None = None
+    nodes: int | None = None
+    reason: str | None = None
+    build_seconds: float | None = None
+    reduce_seconds: float | None = None
+    options: int | None = None
+    leaves: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No garbage collection while a clock runs."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def problem_of(world: World, customer: Customer, methods: Sequence[str]) -> tuple[Problem, list[int]]:
+    """The customer's problem and what each method demands of it, as `Explainer` makes them."""
+    moves = moves_of(world.geometry, customer.numbers, customer.encoded)
+    demands = [world.demand(customer.target, m) for m in methods]
+    problem = build_problem(world.geometry, moves, world.votes(customer.target), demands[0])
+    folded = demands[0] - int(problem.demand[0])
+    return problem, [d - folded for d in demands]
+
+
+def solve(name: str, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
+    """One of ours or one general solver on one (customer, method)."""
+    run = _full if name == "highs-full" else _incumbent if name == INCUMBENT else _through_grid
+    with _quiet():
+        begin = time.perf_counter()
+        try:
+            answer = run(name, world, customer, method, limits)
+        except SolverError as error:
+            fits = "licence" not in str(error)
+            answer = Answer("error" if fits else "does_not_fit", reason=str(error))
+        if answer.seconds is None:
+            answer.seconds = time.perf_counter() - begin
+    return answer
+
+
+def _through_grid(name: str, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
+    engine = get_engine({OURS: "engine", "highs-reduced": "highs", "gurobi-reduced": "gurobi"}[name])
+    problem, demands = problem_of(world, customer, [method])
+    return _answer(solve_grid(problem, demands, engine, limits)[0])
+
+
+def _full(_name: str, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
+    problem, _ = problem_of(world, customer, [method])
+    return _answer(get_engine("highs").nearest(problem, limits))
+
+
+def _incumbent(_name: str, world: World, customer: Customer, method: str, _limits: Limits) -> Answer:
+    """The heuristic alone, with what building and reducing take; its seconds are the heuristic's."""
+    begin = time.perf_counter()
+    problem, _ = problem_of(world, customer, [method])
+    built = time.perf_counter()
+    if settle(problem) is not None:
+        return Answer("settled", seconds=time.perf_counter() - built, build_seconds=built - begin)
+    found = find_incumbent(problem, cheapest(problem))
+    found = None if found is None else improve(problem, found)
+    end = time.perf_counter()
+    objective = None if found is None else problem.objective(found)
+    reduced = reduce(problem, np.inf if objective is None else objective)
+    return Answer(
+        "none" if found is None else "heuristic",
+        objective,
+        seconds=end - built,
+        build_seconds=built - begin,
+        reduce_seconds=time.perf_counter() - end,
+        options=len(reduced.cost),
+        leaves=reduced.n_leaves,
+    )
+
+
+def solve_together(
+    world: World, customer: Customer, methods: Sequence[str], limits: Limits
+) -> dict[str, Answer]:
+    """Our engine on all of a customer's thresholds at once; each gets an equal share of the time."""
+    with _quiet():
+        begin = time.perf_counter()
+        problem, demands = problem_of(world, customer, methods)
+        solutions = solve_grid(problem, demands, get_engine("engine"), limits)
+        share = (time.perf_counter() - begin) / len(methods)
+    answers = {m: _answer(s) for m, s in zip(methods, solutions, strict=True)}
+    for answer in answers.values():
+        answer.seconds = share
+    return answers
+
+
+def _answer(solution: Solution) -> Answer:
+    known = solution.choice is not None
+    bound = float(solution.lower_bound)
+    return Answer(
+        _STATUS[solution.status],
+        float(solution.objective) if known else None,
+        bound if np.isfinite(bound) else None,
+        nodes=int(solution.nodes),
+    )
+
+
+def solve_peer(peer: Peer, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
+    """A peer's answer; its point is priced and counted by us, cell by cell."""
+    problem, _ = problem_of(world, customer, [method])
+    try:
+        said = peer.solve(customer.encoded, world.forest.class_index(customer.target), limits.seconds)
+    except PeerGone as gone:
+        return Answer("timeout", seconds=gone.seconds, reason=str(gone))
+    answer = Answer(said["status"], seconds=said["seconds"], reason=said.get("reason"))
+    if said.get("point") is not None:
+        answer.objective, answer.reason = _priced(world, customer, problem, np.array(said["point"]))
+    return answer
+
+
+def _priced(
+    world: World, customer: Customer, problem: Problem, point: np.ndarray
+) -> tuple[float | None, str | None]:
+    """Our cost of the cells that a peer's encoded point lies in, if they are allowed and reach."""
+    schema, start = world.data.schema, world.geometry.start
+    numbers = customer.numbers.copy()
+    for j, feature in enumerate(schema.features):
+        if not feature.ordered:
+            first = schema.column_start[j]
+            numbers[j] = float(point[first : first + feature.n_columns].argmax())
+    cells = start[:-1] + world.geometry.cell_of(point, numbers)
+    choice = choice_within(problem, cells)
+    if choice is None:
+        return None, "its point lies in cells without an allowed value"
+    if not problem.reaches(choice):
+        return None, "its point does not reach the threshold"
+    return problem.objective(choice), None
+
+
+def warm_up(world: World, names: Sequence[str]) -> None:
+    """Load and compile everything before any clock runs."""
+    customer, limits = world.customers(1)[0], Limits(10.0)
+    for name in names:
+        if name == GRID:
+            solve_together(world, customer, ["naive", "0.5"], limits)
+        elif name in SOLVERS:
+            solve(name, world, customer, "naive", limits)

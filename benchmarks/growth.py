@@ -1,0 +1,101 @@
+"""Growth curves: how the time grows with trees, depth, features and customers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+import robustcf as rc
+from benchmarks import plots
+from benchmarks.cases import SYNTHETIC, Case, World, data_sets, realise
+from benchmarks.contenders import OURS, PROVED, solve, warm_up
+from benchmarks.store import read
+from robustcf.solve import Limits
+
+TREES = (50, 100, 200, 400, 800)
+DEPTHS = (3, 4, 5, 6, 7, 8)
+FEATURES = (5, 10, 20, 30, 40, 57)
+CUSTOMERS = (1, 4, 16, 64, 256)
+METHOD = "0.05"
+SETS = ("adult", "german-credit", "spambase")  # easy, middling, hard
+WIDE = ("spambase", "onlinenewspopularity")
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Measure what is missing in `growth.jsonl`, then draw `growth-*.png`."""
+    path: Path = options.out / "growth.jsonl"
+    done = {(r["axis"], r["data"], r["size"], r["contender"]) for r in read(path)}
+    contenders = [n for n in (OURS, "highs-reduced") if n in options.contenders]
+    for axis, size, case in plan(options.data or data_sets(), quick=options.quick):
+        wanted = [OURS] if axis == "customers" else contenders
+        if all((axis, case.data, size, name) in done for name in wanted):
+            continue
+        console.print(f"growth: {axis} = {size} on {case.data}")
+        world = realise(case)
+        if axis == "customers":
+            lines = [_throughput(world, size, options.limit)]
+        else:
+            lines = list(_times(world, wanted, 1 if options.quick else 3, options.limit))
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(
+                json.dumps({"axis": axis, "data": case.data, "size": size} | r) + "\n" for r in lines
+            )
+    frame = pd.DataFrame(read(path))
+    frame.to_csv(options.out / "growth.csv", index=False)
+    for axis, part in frame.groupby("axis", sort=False):
+        plots.growth(part, str(axis), options.out / f"growth-{axis}.png")
+
+
+def plan(data: list[str], *, quick: bool) -> Iterator[tuple[str, int, Case]]:
+    """(what grows, its size, the case), small sizes first."""
+    sets = [d for d in SETS if d in data] or data[:1]
+    wide = [d for d in WIDE if d in data] or data[:1]
+    cut = 2 if quick else None
+    for size in TREES[:cut]:
+        yield from (("trees", size, Case(d, trees=size)) for d in sets)
+    for size in DEPTHS[:cut]:
+        yield from (("depth", size, Case(d, depth=size)) for d in sets)
+    for size in FEATURES[:cut]:
+        for d in wide:
+            if size <= len(rc.datasets.load(d).schema):
+                yield "features", size, Case(d, features=size)
+    for size in CUSTOMERS[:cut]:
+        yield from (("customers", size, Case(d)) for d in sets if d != SYNTHETIC or d == data[0])
+
+
+def _times(world: World, names: list[str], rows: int, limit: float) -> Iterator[dict[str, Any]]:
+    warm_up(world, names)
+    for turn, customer in enumerate(world.customers(rows)):
+        for name in names[turn % 2 :] + names[: turn % 2]:
+            answer = solve(name, world, customer, METHOD, Limits(limit))
+            yield {
+                "contender": name,
+                "row": customer.row,
+                "status": answer.status,
+                "seconds": answer.seconds,
+                "objective": answer.objective,
+            }
+
+
+def _throughput(world: World, count: int, limit: float) -> dict[str, Any]:
+    """`explain_many` as a user calls it: reading, solving, judging by the model, forest compiled once."""
+    method = rc.DirectSAA(alpha=float(METHOD))
+    begin = time.perf_counter()
+    explainer = rc.Explainer(world.forest, world.data.schema, method, time_limit=limit, best_score=False)
+    rows = world.data.X.iloc[[c.row for c in world.customers(count)]]
+    answers = explainer.explain_many(rows)
+    seconds = time.perf_counter() - begin
+    proved = sum(a.status in PROVED for a in answers)
+    return {
+        "contender": OURS,
+        "seconds": seconds,
+        "rows_per_second": len(rows) / seconds,
+        "status": f"{proved} of {len(rows)} proved",
+    }

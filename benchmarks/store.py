@@ -1,0 +1,65 @@
+"""Measurements, one JSON line each, written as they come: an interrupted run keeps what it has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import robustcf
+
+KEY = ("data", "trees", "depth", "row", "method", "contender")
+
+
+class OtherVersion(RuntimeError):
+    """A folder whose measurements are of other code or other settings."""
+
+
+def code_fingerprint() -> str:
+    """A digest of the library's sources: measurements of different code never mix."""
+    root = Path(robustcf.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Store:
+    """`measurements.jsonl` and `run.json` in one folder."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any], fresh: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "measurements.jsonl"
+        about = folder / "run.json"
+        if fresh:
+            self.path.unlink(missing_ok=True)
+            about.unlink(missing_ok=True)
+        settings = {**settings, "code": code_fingerprint()}
+        if about.exists() and (old := json.loads(about.read_text())) != settings:
+            changed = sorted(k for k in settings | old if settings.get(k) != old.get(k))
+            raise OtherVersion(
+                f"{folder} holds measurements with another {', '.join(changed)}; "
+                "choose another --out, or --fresh to discard them"
+            )
+        about.write_text(json.dumps(settings, indent=2) + "\n")
+        self._done = {tuple(r[k] for k in KEY) for r in read(self.path)}
+
+    def has(self, record: dict[str, Any]) -> bool:
+        return tuple(record[k] for k in KEY) in self._done
+
+    def add(self, record: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        self._done.add(tuple(record[k] for k in KEY))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Every whole line; one cut short by a crash is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return [json.loads(line) for line in whole.splitlines()]

@@ -1,0 +1,154 @@
+"""Tables of what was measured: times, ratios with intervals, incumbents, and the bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import plots
+from benchmarks.bars import bars
+from benchmarks.contenders import INCUMBENT, OURS, PROVED
+
+CASE = ["data", "trees", "depth"]
+PROBLEM = [*CASE, "row", "method"]
+UNMEASURED = ("does_not_fit", "error")  # no time to compare
+
+
+def write(frame: pd.DataFrame, folder: Path, console: Console) -> None:
+    """Everything as CSV, Parquet and PNG into the folder, the tables also on the screen."""
+    solved = frame[frame.status != "setup"]
+    frame.to_parquet(folder / "measurements.parquet")
+    frame[frame.status == "setup"].dropna(axis=1, how="all").to_csv(folder / "setup.csv", index=False)
+    tables = {
+        "times": times(solved),
+        "ratios": ratios(solved),
+        "incumbents": incumbents(solved),
+        "bars": bars(solved, ratios),
+    }
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+        if len(table):
+            console.print(_shown(name, table))
+    plots.times(solved[solved.contender != INCUMBENT], folder / "times.png")
+    plots.ratios(tables["ratios"], folder / "ratios.png")
+
+
+def times(solved: pd.DataFrame) -> pd.DataFrame:
+    """Per forest and contender, and over all forests of a kind: how many, how fast."""
+    solved = solved[solved.contender != INCUMBENT]
+    rows = [_times_of(key, group) for key, group in solved.groupby([*CASE, "contender"], sort=False)]
+    rows += [
+        _times_of(("all", *key), group)
+        for key, group in solved.groupby(["trees", "depth", "contender"], sort=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _times_of(key: tuple[object, ...], group: pd.DataFrame) -> dict[str, object]:
+    seconds = group.seconds[~group.status.isin(UNMEASURED)]
+    counts = group.status.value_counts()
+    return {
+        **dict(zip([*CASE, "contender"], key, strict=True)),
+        "n": len(group),
+        "proved": int(group.status.isin(PROVED).sum()),
+        "no_recourse": int(counts.get("no_recourse", 0)),
+        "timeouts": int(counts.get("feasible", 0) + counts.get("timeout", 0)),
+        "does_not_fit": int(counts.get("does_not_fit", 0)),
+        "errors": int(counts.get("error", 0)),
+        "median_ms": 1000 * seconds.median(),
+        "p95_ms": 1000 * seconds.quantile(0.95),
+        "worst_ms": 1000 * seconds.max(),
+    }
+
+
+def paired(solved: pd.DataFrame, contender: str) -> pd.DataFrame:
+    """Ours and another's seconds on the same problems (a time-out counts as the time it took)."""
+    usable = solved[~solved.status.isin(UNMEASURED)]
+    ours = usable[usable.contender == OURS].set_index(PROBLEM)
+    other = usable[usable.contender == contender].set_index(PROBLEM)
+    pair = ours[["seconds"]].join(other.seconds.rename("seconds_other"), how="inner").reset_index()
+    return pair.assign(ratio=pair.seconds_other / pair.seconds)
+
+
+def ratios(solved: pd.DataFrame) -> pd.DataFrame:
+    """The other's time over ours: median with a 95 % bootstrap interval over customers, and of p95."""
+    rows = []
+    for contender in solved.contender.unique():
+        if contender in (OURS, INCUMBENT):
+            continue
+        pair = paired(solved, contender)
+        groups = [*pair.groupby(CASE, sort=False)]
+        groups += [(("all", *key), group) for key, group in pair.groupby(["trees", "depth"], sort=False)]
+        for key, group in groups:
+            low, high = bootstrap(group, lambda g: float(np.median(g)))
+            rows.append(
+                {
+                    **dict(zip(CASE, key, strict=True)),
+                    "contender": contender,
+                    "n": len(group),
+                    "ratio": group.ratio.median(),
+                    "low": low,
+                    "high": high,
+                    "p95_ratio": group.seconds_other.quantile(0.95) / group.seconds.quantile(0.95),
+                    "least": group.ratio.min(),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def bootstrap(
+    group: pd.DataFrame, statistic: Callable[[np.ndarray], float], draws: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """95 % percentile interval; customers are drawn whole, since a customer's thresholds go together."""
+    clusters = [part.ratio.to_numpy() for _, part in group.groupby([*CASE, "row"], sort=False)]
+    rng = np.random.default_rng(seed)
+    drawn = [
+        statistic(np.concatenate([clusters[i] for i in rng.integers(len(clusters), size=len(clusters))]))
+        for _ in range(draws)
+    ]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def incumbents(solved: pd.DataFrame) -> pd.DataFrame:
+    """The heuristic against the proved optimum: its gap, its time, and what building takes."""
+    proved = solved[(solved.contender == OURS) & (solved.status == "optimal")].set_index(PROBLEM).objective
+    found = solved[solved.contender == INCUMBENT].set_index(PROBLEM)
+    joined = found.join(proved.rename("optimum"), how="inner").reset_index()
+    if joined.empty:
+        return pd.DataFrame()
+    gap = (joined.objective - joined.optimum) / joined.optimum.clip(lower=1e-12)
+    elsewhere = np.where(joined.status == "settled", 0.0, np.inf)  # plain without a search; not found
+    joined = joined.assign(gap=gap.where(joined.status == "heuristic", elsewhere))
+    groups = [*joined.groupby(CASE, sort=False)]
+    groups += [(("all", *key), group) for key, group in joined.groupby(["trees", "depth"], sort=False)]
+    return pd.DataFrame(
+        {
+            **dict(zip(CASE, key, strict=True)),
+            "n": len(group),
+            "not_found": int((group.status == "none").sum()),
+            "gap_median_%": 100 * group.gap.median(),
+            "gap_p95_%": 100 * group.gap.quantile(0.95, interpolation="higher"),
+            "median_ms": 1000 * group.seconds.median(),
+            "p95_ms": 1000 * group.seconds.quantile(0.95),
+            "build_ms": 1000 * group.build_seconds.median(),
+            "reduce_ms": 1000 * group.reduce_seconds.median(),
+            "options": group["options"].median(),
+            "leaves": group.leaves.median(),
+        }
+        for key, group in groups
+    )
+
+
+def _shown(title: str, table: pd.DataFrame) -> Table:
+    shown = Table(title=title, title_justify="left")
+    for name in table.columns:
+        shown.add_column(name, justify="right" if pd.api.types.is_numeric_dtype(table[name]) else "left")
+    for row in table.itertuples(index=False):
+        shown.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row))
+    return shown

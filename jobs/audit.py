@@ -1,0 +1,313 @@
+"""`robustcf audit`: one forest, a table of customers, an answer for each of them."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.badinput import BadInput, reporting_bad_input
+from jobs.cluster import cpus_of, refuse_unshared_output, session
+from jobs.config import AuditConfig, config_hash, methods_of
+from jobs.fanout import Tasks, shuffled
+from jobs.forests import open_forest, store_forest
+from jobs.manifest import Journal, exit_code, facts_of, finished_shards, new_manifest
+from jobs.previous import Previous, open_previous, survivors
+from jobs.progress import stage
+from jobs.reduce import reduce_run, write_summary_table
+from jobs.rows import Question
+from jobs.scan import columns_of, find_duplicate, scan_chunk, twice
+from jobs.shard import AuditJob, explain_shard, pilot, shard_name
+from jobs.store import RunFolder
+from jobs.tables import Plan, plan_table
+from jobs.uri import open_filesystem
+from jobs.validate import all_forests, check_trainable, gather, load_training, score_shard, seeds_for
+from robustcf import Explainer, Forest, Schema
+from robustcf.methods import needs_training
+
+MOST_CUSTOMERS = 8192  # in a shard, however fast they are
+MOST_BITS = 20
+
+
+def audit(config: AuditConfig, address: str | None = None, cpus: int | None = None) -> int:
+    """Run or go on; the exit code."""
+    run = RunFolder(config.output)
+    manifest = run.claim("audit", config_hash(config))
+    with reporting_bad_input(ValueError):
+        forest = open_forest(config.model.forest)
+        schema = read_schema(config.model.schema)
+        question = Question(
+            tuple(methods_of(config)),
+            forest.classes[forest.class_index(config.model.favourable)],
+            config.model.voting,
+            config.solver.name,
+            config.solver.time_limit,
+            config.solver.threads,
+            config.seed,
+        )
+        _check(config, question, forest, schema)
+        previous = config.previous and open_previous(config.previous, schema, forest, config.keep_valid)
+    plan = plan_table(config.customers.data, columns_of(config.customers, schema))
+    if plan.rows == 0:
+        raise BadInput(f"{config.customers.data}: the table has no rows")
+    _check_unchanged(manifest, plan, forest, schema)
+    with session(address, config.solver.threads, cpus) as ray:
+        refuse_unshared_output(ray, run, config.shared)
+        tasks = Tasks(ray, config.solver)
+        return _Audit(config, run, tasks, question, forest, schema, previous or None, plan).go(manifest)
+
+
+def read_schema(address: str) -> Schema:
+    """A schema file at any address."""
+    filesystem, path = open_filesystem(address)
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            text = stream.read().decode("utf-8")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "schema.toml"
+        copy.write_text(text, encoding="utf-8")
+        return Schema.from_toml(copy)
+
+
+def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
+    """Whatever would fail on every row fails here, before anything is written."""
+    plain = [method for method in question.methods if not needs_training(method)]
+    if len(plain) < len(question.methods) and config.training is None:
+        raise BadInput("a method looks at training rows; name them under [training]")
+    if config.training is not None:
+        plan_table(config.training.data, [config.training.label, *schema.names])
+        if config.training.later is not None:
+            plan_table(config.training.later, [config.training.label, *schema.names])
+        check_trainable(forest, config.validation.scenarios)
+    if plain:
+        Explainer(forest, schema, plain, target=question.target, solver=question.solver)
+    for name in (*config.customers.cohort, config.customers.id):
+        if name is not None and config.customers.cohort.count(name) > 1:
+            raise BadInput(f"customers: cohort column {name!r} is listed twice")
+
+
+def _check_unchanged(manifest: dict[str, Any] | None, plan: Plan, forest: Forest, schema: Schema) -> None:
+    if manifest is None:
+        return
+    now = {"forest_hash": forest.fingerprint, "schema_hash": schema.fingerprint}
+    for key, value in now.items():
+        if manifest.get(key) != value:
+            raise BadInput(
+                f"the {key.removesuffix('_hash')} has changed since this run began; choose another output"
+            )
+    if manifest.get("inputs") != [list(file) for file in plan.files]:
+        raise BadInput("the customer table has changed since this run began; choose another output")
+
+
+class _Audit:
+    """One audit on a cluster, stage by stage."""
+
+    def __init__(
+        self,
+        config: AuditConfig,
+        run: RunFolder,
+        tasks: Tasks,
+        question: Question,
+        forest: Forest,
+        schema: Schema,
+        previous: Previous | None,
+        plan: Plan,
+    ) -> None:
+        self.config, self.run, self.tasks, self.question = config, run, tasks, question
+        self.forest, self.schema, self.previous, self.plan = forest, schema, previous, plan
+        self.forest_ref = tasks.put(forest)
+
+    def go(self, manifest: dict[str, Any] | None) -> int:
+        fresh = manifest is None
+        if manifest is None or "plan" not in manifest:
+            manifest = new_manifest("audit", self.config) | {
+                "forest_hash": self.forest.fingerprint,
+                "schema_hash": self.schema.fingerprint,
+                "inputs": [list(file) for file in self.plan.files],
+            }
+            try:
+                training = self._training()
+                manifest["plan"], manifest["data_hash"] = self._scan(training)
+            except BadInput:
+                if fresh:
+                    self.run.remove()
+                raise
+            self.run.publish("schema.toml", self.schema.to_toml().encode())
+            store_forest(self.run, "forest", self.forest)
+        else:
+            training = self._training()
+        journal = Journal(self.run, manifest)
+        journal.write()
+        self.run.sweep_up()
+        if self.previous is not None and "survival" not in manifest:
+            manifest["survival"] = self._survival()
+            journal.write()
+        self._explain(journal, training)
+        if self.config.training is not None:
+            self._validate(journal, training)
+        manifest["validation"] = self._about_validation()
+        reduce_run(self.run, manifest, self.tasks)
+        counts = journal.finish()
+        self.run.remove("_work")
+        expected = manifest["plan"]["rows"] * len(self.question.methods)
+        if counts.total() != expected:
+            raise RuntimeError(f"{counts.total()} rows have a status where {expected} are expected")
+        return exit_code(counts)
+
+    def _training(self) -> Any:
+        """A reference to the training rows, or None; loaded in a task, once."""
+        if self.config.training is None:
+            return None
+        ref = self.tasks.start(load_training, self.config.training, self.schema, self.forest_ref)
+        self._wait(ref)
+        return ref
+
+    def _wait(self, ref: Any) -> None:
+        """A task's failure is ours; its result stays where it is."""
+        from jobs.fanout import fan_out
+
+        check = self.tasks.start(_nothing, ref)
+        for _ in fan_out(self.tasks.ray, lambda _: check, [0], 1):
+            pass
+
+    def _scan(self, training: Any) -> tuple[dict[str, Any], str]:
+        customers = self.config.customers
+        found = []
+        with stage("reading", self.plan.rows or 0) as progress:
+            calls = [
+                (self.run, customers, self.question, self.schema, self.forest_ref, chunk)
+                for chunk in self.plan.chunks
+            ]
+            for call, scanned in self.tasks.run(scan_chunk, calls):
+                found.append((call[-1].number, scanned))
+                progress.advance(scanned.rows)
+        found.sort(key=lambda pair: pair[0])
+        rows = sum(s.rows for _, s in found)
+        if not rows:
+            raise BadInput(f"{customers.data}: the table has no rows")
+        if customers.id is not None:
+            self._refuse_duplicates([s.ids for _, s in found])
+        pieces = [name for _, s in found for name in s.pieces]
+        denied = sum(s.denied for _, s in found)
+        plan = {"rows": rows, "denied": denied, "invalid": sum(s.invalid for _, s in found), "pieces": pieces}
+        plan["bits"] = self._bits(plan, training)
+        return plan, f"{sum(s.checksum for _, s in found) % 2**64:016x}"
+
+    def _refuse_duplicates(self, ids: Sequence[Any]) -> None:
+        again = twice(np.concatenate(ids))
+        if not len(again):
+            return
+        seen: Counter[str] = Counter()
+        calls = [(self.config.customers, chunk, again) for chunk in self.plan.chunks]
+        for _, names in self.tasks.run(find_duplicate, calls):
+            seen.update(names)
+        repeated = sorted(name for name, count in seen.items() if count > 1)
+        if repeated:
+            raise BadInput(
+                f"{self.config.customers.data}: id {repeated[0]!r} occurs {seen[repeated[0]]} times"
+                f" ({len(repeated)} ids do)"
+            )
+
+    def _bits(self, plan: dict[str, Any], training: Any) -> int:
+        """log2 of the number of shards."""
+        if self.config.shard.rows is not None:
+            shards = plan["rows"] / self.config.shard.rows
+        else:
+            seconds = 0.0
+            if plan["denied"]:
+                call = (self._job(plan | {"bits": 0}), self.forest_ref, training)
+                seconds = next(iter(self.tasks.run(pilot, [call], solves=True)))[1]
+            shards = max(
+                plan["denied"] * seconds / self.config.shard.seconds,
+                plan["rows"] / MOST_CUSTOMERS,
+                min(2 * cpus_of(self.tasks.ray), plan["rows"] / 64),
+            )
+        return min(MOST_BITS, max(0, math.ceil(math.log2(max(shards, 1)))))
+
+    def _job(self, plan: dict[str, Any]) -> AuditJob:
+        return AuditJob(
+            self.run,
+            "customers",
+            self.question,
+            self.schema,
+            self.config.customers.cohort,
+            tuple(plan["pieces"]),
+            plan["bits"],
+            self.previous,
+        )
+
+    def _survival(self) -> list[dict[str, Any]]:
+        """How many of the earlier run's recourses this forest still grants."""
+        previous = self.previous
+        assert previous is not None
+        names = list(previous.run.names("counterfactuals"))
+        counts: Counter[Any] = Counter()
+        with stage("earlier recourses", len(names)) as progress:
+            for _, part in self.tasks.run(survivors, [(previous, self.forest_ref, name) for name in names]):
+                counts.update(part)
+                progress.advance(1)
+        rows = [
+            dict(zip(("method", "alpha", "beta", "parameter"), key, strict=True))
+            | {"given": counts[key, "given"], "survived": counts[key, "survived"]}
+            for key in sorted({key for key, _ in counts}, key=repr)
+        ]
+        write_summary_table(self.run, "survival", pa.Table.from_pylist(rows) if rows else None)
+        return rows
+
+    def _explain(self, journal: Journal, training: Any) -> None:
+        plan = journal.manifest["plan"]
+        wanted = [shard_name(k) for k in range(2 ** plan["bits"])]
+        done = finished_shards(self.run, journal, "counterfactuals", wanted, self.tasks)
+        done &= {name.removeprefix("keys/") for name in self.run.names("keys")}
+        missing = shuffled(k for k, name in enumerate(wanted) if name not in done)
+        job = self.tasks.put(self._job(plan))
+        finished = sum(
+            journal.manifest["shards"][f"counterfactuals/{name}"].get("customers", 0) for name in done
+        )
+        with stage("explaining", plan["rows"] - finished) as progress:
+            calls = ((job, self.forest_ref, training, k) for k in missing)
+            for _, result in self.tasks.run(explain_shard, calls, solves=True):
+                journal.note(result.file, **facts_of(result))
+                progress.advance(result.customers, result.counts)
+
+    def _validate(self, journal: Journal, training: Any) -> None:
+        plan = journal.manifest["plan"]
+        wanted = [shard_name(k) for k in range(2 ** plan["bits"])]
+        done = finished_shards(self.run, journal, "validation", wanted, self.tasks)
+        missing = [name for name in wanted if name not in done]
+        scenarios = seeds_for(self.config.seed, self.config.validation)
+        journal.manifest["seeds"] = {
+            n: list(s) for n, s in zip(scenarios.names, scenarios.seeds, strict=True)
+        }
+        if not missing:
+            return
+        with stage("training again", sum(map(len, scenarios.seeds))) as progress:
+            refs = [ref for _, _, ref in all_forests(self.tasks, self.forest_ref, training, scenarios)]
+            left = list(refs)
+            while left:
+                ended, left = self.tasks.ray.wait(left, num_returns=1)
+                progress.advance(len(ended))
+            forests = self.tasks.start(gather, *refs)
+            self._wait(forests)
+        with stage("validating", len(missing)) as progress:
+            calls = ((self.run, forests, scenarios, name) for name in missing)
+            for _, (file, rows) in self.tasks.run(score_shard, calls):
+                journal.note(file, rows=rows)
+                progress.advance(1)
+
+    def _about_validation(self) -> str:
+        if self.config.training is None:
+            return "not measured: the config names no [training] data; predicted validity only"
+        return f"measured on {self.config.validation.forests} forests per scenario"
+
+
+def _nothing(_: Any) -> None:
+    """Waits for its argument."""

@@ -1,0 +1,94 @@
+"""Back-pressure and retries: at most a window of tasks is ever pending (after lenskit's limiter)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from jobs.badinput import BadInput
+from jobs.config import SolverChoice
+from jobs.threads import pinned
+
+T = TypeVar("T")
+TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+RETRIES = 3
+
+
+class TaskFailed(RuntimeError):
+    """A task that failed for good: its own error, or crashes that retries did not outlast."""
+
+
+def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
+    """Submit items, never more than `window` at a time, and yield (item, result) as they end."""
+    pending: dict[Any, T] = {}
+    for item in items:
+        while len(pending) >= window:
+            yield from _drain(ray, pending)
+        pending[submit(item)] = item
+    while pending:
+        yield from _drain(ray, pending)
+
+
+def _drain(ray: Any, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
+    done, _ = ray.wait(list(pending), num_returns=1)
+    for ref in done:
+        item = pending.pop(ref)
+        try:
+            result = ray.get(ref)
+        except ray.exceptions.RayTaskError as error:
+            raise _cause(error) from error
+        except ray.exceptions.RayError as error:
+            raise TaskFailed(f"{type(error).__name__} on {item}, after {RETRIES} retries") from error
+        yield item, result
+
+
+def _cause(error: Any) -> Exception:
+    """What the task itself raised (without Ray's class around it), or that it failed."""
+    return error.cause if isinstance(error.cause, BadInput) else TaskFailed(str(error))
+
+
+class Tasks:
+    """Functions of the library as Ray tasks: CPUs asked for, threads pinned, crashes retried."""
+
+    def __init__(self, ray: Any, solver: SolverChoice, window_per_cpu: float = 2.0) -> None:
+        self.ray, self.solver = ray, solver
+        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.window = max(2, round(window_per_cpu * cpus / solver.threads))
+        if solver.threads > cpus:
+            raise BadInput(f"solver.threads is {solver.threads}, but the cluster has {cpus} CPUs")
+        self._remote: dict[tuple[Any, bool], Any] = {}
+
+    def put(self, value: Any) -> Any:
+        return self.ray.put(value)
+
+    def start(self, function: Callable[..., Any], *arguments: Any, solves: bool = False) -> Any:
+        """A reference to the result of a task that runs somewhere."""
+        key = (function, solves)
+        if key not in self._remote:
+            resources = {self.solver.licence: 1} if solves and self.solver.licence else None
+            self._remote[key] = self.ray.remote(
+                num_cpus=self.solver.threads,
+                max_retries=RETRIES,
+                retry_exceptions=list(TRANSIENT),
+                resources=resources,
+            )(_pinned_call)
+        return self._remote[key].remote(function, self.solver.threads, self.solver.affinity, *arguments)
+
+    def run(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
+    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Run a function on each tuple of arguments; yields (arguments, result) as they end."""
+        return fan_out(self.ray, lambda c: self.start(function, *c, solves=solves), calls, self.window)
+
+
+def _pinned_call(function: Callable[..., T], threads: int, affinity: bool, *arguments: Any) -> T:
+    with pinned(threads, affinity):
+        return function(*arguments)
+
+
+def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:
+    """In an order that mixes hard and easy shards, so that the last ones are not all hard."""
+    mixed = list(items)
+    random.Random(seed).shuffle(mixed)
+    return mixed

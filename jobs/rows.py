@@ -1,0 +1,169 @@
+"""Answers as rows of the `counterfactuals` table, and the cache of explainers in a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf import Counterfactual, Explainer, Forest, Schema
+from robustcf.forest import Label
+from robustcf.schema import Feature
+
+Key = tuple[str, float | None, float | None, float | None]
+_explainers: dict[tuple[Any, ...], Explainer] = {}
+MOST_EXPLAINERS = 4  # a sweep's worker meets many forests: keep the last few only
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of every row of a forest; `target` None asks for the other class."""
+
+    methods: tuple[Any, ...]
+    target: Label | None
+    voting: str
+    solver: str
+    time_limit: float
+    threads: int
+    seed: int
+
+    @property
+    def keys(self) -> list[Key]:
+        return [method_key(method) for method in self.methods]
+
+
+def method_key(method: Any) -> Key:
+    """What tells one method of a run from another."""
+    return method.name, method.alpha, method.beta, getattr(method, "parameter", None)
+
+
+def explainer_for(
+    question: Question,
+    forest: Forest,
+    schema: Schema,
+    training: tuple[np.ndarray, np.ndarray] | None = None,
+    methods: Sequence[Any] | None = None,
+) -> Explainer:
+    """The explainer of this process for that forest, compiled once."""
+    chosen = question.methods if methods is None else tuple(methods)
+    key = (forest.fingerprint, schema.fingerprint, question, chosen)
+    if key not in _explainers:
+        while len(_explainers) >= MOST_EXPLAINERS:
+            _explainers.pop(next(iter(_explainers)))
+        _explainers[key] = Explainer(
+            forest,
+            schema,
+            chosen,
+            target=question.target,
+            voting=question.voting,  # type: ignore[arg-type]
+            solver=question.solver,
+            time_limit=question.time_limit,
+            threads=question.threads,
+            seed=question.seed,
+            **_training_options(chosen, training),
+        )
+    return _explainers[key]
+
+
+def _training_options(methods: Sequence[Any], training: Any) -> dict[str, Any]:
+    from robustcf.methods import needs_training
+
+    return {"training": training} if any(needs_training(m) for m in methods) else {}
+
+
+def label_of(forest: Forest, text: str) -> Label:
+    """The forest's label that a table's text stands for."""
+    for label in forest.classes:
+        if str(label) == text:
+            return label
+    raise ValueError(f"the forest has no class {text!r}; its classes are {list(forest.classes)}")
+
+
+def as_row(
+    cf: Counterfactual,
+    schema: Schema,
+    *,
+    dataset: str,
+    simulation: int,
+    instance_id: str,
+    cohort: Mapping[str, str | None],
+    voting: str,
+    n_trees: int,
+) -> dict[str, Any]:
+    """One answer under the fixed columns; NaN becomes null."""
+    name, alpha, beta, parameter = method_key(cf.method)
+    has_point = cf.encoded is not None
+    return {
+        "dataset": dataset,
+        "simulation": simulation,
+        "instance_id": instance_id,
+        "cohort": list(cohort.items()),
+        "method": name,
+        "alpha": alpha,
+        "beta": beta,
+        "parameter": parameter,
+        "voting": getattr(cf.method, "voting", voting),
+        "n_trees": n_trees,
+        "target": None if cf.target is None else str(cf.target),
+        "threshold": _number(cf.threshold),
+        "status": cf.status,
+        "reason": cf.reason,
+        "objective": _number(cf.objective),
+        "distance": _number(cf.distance),
+        "lower_bound": _number(cf.lower_bound),
+        "gap": _number(cf.gap),
+        "score_before": _number(cf.score_before),
+        "score_after": _number(cf.score),
+        "best_score": _number(cf.best_score),
+        "best_score_gap": _number(cf.best_score_gap),
+        "predicted_validity": _number(cf.predicted_validity),
+        "n_changed": cf.n_changed if has_point else None,
+        "changes": [
+            {
+                "feature": c.feature,
+                "before": canonical(schema[c.feature], c.before),
+                "after": canonical(schema[c.feature], c.after),
+                "delta": c.delta,
+            }
+            for c in cf.changes
+        ]
+        if has_point
+        else None,
+        "point": cf.encoded.tolist() if cf.encoded is not None else None,
+        "verified": cf.verified,
+        "solver": cf.solver,
+        "seconds": cf.seconds,
+        "nodes": cf.nodes,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def canonical(feature: Feature, value: Any) -> str:
+    """A value's text, however the customer table spelled it ("3", 3 and 3.0 are one)."""
+    return str(feature.value(float(value))) if feature.is_number else str(value)
+
+
+def distinct(numbers: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First occurrence of each distinct row, and each row's position among these.
+
+    Rows that cannot be used are never merged: each has a reason of its own.
+    """
+    keys: list[Any] = row_keys(numbers)
+    for i in np.flatnonzero(~usable):
+        keys[i] = int(i)
+    codes, _ = pd.factorize(np.array(keys, dtype=object))  # in order of appearance
+    return np.unique(codes, return_index=True)[1], codes.astype(np.int64)
+
+
+def row_keys(numbers: np.ndarray) -> list[bytes]:
+    """A 128-bit digest of each row of numbers: equal rows, equal keys."""
+    clean = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # one NaN, no -0.0
+    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in clean]

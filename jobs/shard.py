@@ -1,0 +1,259 @@
+"""Second pass of an audit: one range of hashes, from rows to a published shard."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.previous import Previous, earlier_answers
+from jobs.rows import Key, Question, as_row, distinct, explainer_for, row_keys
+from jobs.scan import COHORT, FEATURE, ID, read_range
+from jobs.store import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
+from robustcf import Forest, Schema
+from robustcf.encode import encode, read_rows
+
+BATCH = 512  # customers explained at a time
+BLOCK = 50_000  # rows written at a time
+
+
+@dataclass(frozen=True)
+class AuditJob:
+    """What every shard of an audit needs to know."""
+
+    run: RunFolder
+    dataset: str
+    question: Question
+    schema: Schema
+    cohort: tuple[str, ...]
+    pieces: tuple[str, ...]
+    bits: int
+    previous: Previous | None = None
+
+
+@dataclass(frozen=True)
+class ShardDone:
+    """What a worker reports: counts, and the published file."""
+
+    file: Published
+    rows: int
+    customers: int
+    counts: dict[str, int]
+    solved: int
+    copied: int
+
+
+def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Training rows as an explainer takes them: those that the explained forest has seen."""
+    return None if training is None else (training.X[training.first], training.y[training.first])
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05d}.parquet"
+
+
+def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> ShardDone:
+    """Explain the customers whose hash lies in the shard's range, and publish their rows."""
+    low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
+    tables = read_range(job.run, job.pieces, low, high)
+    frame, ids, cohorts = _customers(job, tables)
+    read = read_rows(job.schema, frame, missing=forest.accepts_missing)
+    usable = np.array([reason is None for reason in read.reasons], dtype=bool)
+    first, place = distinct(read.numbers, usable)
+    answers = _Answers(job, forest, training, frame, read.numbers, usable, first)
+    if job.previous is not None:
+        answers.copy_earlier(number)
+    answers.solve_rest()
+    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), place)
+
+
+def _customers(job: AuditJob, tables: Sequence[pa.Table]) -> tuple[pd.DataFrame, list[str], list[list[Any]]]:
+    """Rows in original units, their ids, and their cohorts column by column."""
+    frames = [t.select([FEATURE + n for n in job.schema.names]).to_pandas() for t in tables]
+    names = list(job.schema.names)
+    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+    ids = [i for t in tables for i in t[ID].to_pylist()]
+    cohorts = [[v for t in tables for v in t[COHORT + name].to_pylist()] for name in job.cohort]
+    return frame.set_axis(names, axis=1), ids, cohorts
+
+
+class _Answers:
+    """Answers of the distinct customers of a shard, solved or copied, one table row each."""
+
+    def __init__(
+        self,
+        job: AuditJob,
+        forest: Forest,
+        training: Any,
+        frame: pd.DataFrame,
+        numbers: np.ndarray,
+        usable: np.ndarray,
+        first: np.ndarray,
+    ) -> None:
+        self.job, self.forest, self.training = job, forest, _pair(training)
+        self.frame, self.numbers, self.usable, self.first = frame, numbers, usable, first
+        self.tables: list[pa.Table] = []
+        self.length = 0
+        self.at = np.full((len(first), len(job.question.methods)), -1, dtype=np.int64)
+        self.solved = self.copied = 0
+
+    def copy_earlier(self, number: int) -> None:
+        job = self.job
+        assert job.previous is not None
+        open_rows = [d for d, i in enumerate(self.first) if self.usable[i]]
+        if not open_rows:
+            return
+        encoded = encode(job.schema, self.numbers[self.first[open_rows]])
+        score, predicted = self.forest.judged_score(
+            encoded,
+            job.question.target,  # type: ignore[arg-type]
+            job.question.voting,  # type: ignore[arg-type]
+        )
+        denied = {
+            d: k for k, d in enumerate(open_rows) if self.forest.classes[predicted[k]] != job.question.target
+        }
+        keys = (
+            dict(zip(denied, row_keys(self.numbers[self.first[list(denied)]]), strict=True)) if denied else {}
+        )
+        table, found = earlier_answers(
+            job.previous, job.question, self.forest, number, job.bits, set(keys.values())
+        )
+        if table is None:
+            return
+        before = np.zeros(len(table))
+        for d, key in keys.items():
+            for j, method in enumerate(job.question.keys):
+                if (key, method) in found:
+                    self.at[d, j] = self.length + found[key, method]
+                    before[found[key, method]] = score[denied[d]]
+                    self.copied += 1
+        column = table.schema.get_field_index("score_before")
+        self._add(table.set_column(column, table.schema.field(column), pa.array(before)))
+
+    def solve_rest(self) -> None:
+        missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for d in range(len(self.first)):
+            methods = tuple(int(j) for j in np.flatnonzero(self.at[d] < 0))
+            if methods:
+                missing[methods].append(d)
+        for methods, rows in missing.items():
+            chosen = [self.job.question.methods[j] for j in methods]
+            explainer = explainer_for(self.job.question, self.forest, self.job.schema, self.training, chosen)
+            for start in range(0, len(rows), BATCH):
+                self._solve(explainer, methods, rows[start : start + BATCH])
+
+    def _solve(self, explainer: Any, methods: tuple[int, ...], rows: list[int]) -> None:
+        found = explainer.explain_many(self.frame.iloc[self.first[rows]])
+        made: list[dict[str, Any]] = []
+        for k, cf in enumerate(found):
+            d, j = rows[k // len(methods)], methods[k % len(methods)]
+            self.at[d, j] = self.length + len(made)
+            if k % len(methods) == 0 and cf.status not in ("already_favourable", "invalid_input"):
+                self.solved += 1
+            made.append(
+                as_row(
+                    cf,
+                    self.job.schema,
+                    dataset=self.job.dataset,
+                    simulation=0,
+                    instance_id="",
+                    cohort={},
+                    voting=self.job.question.voting,
+                    n_trees=len(self.forest),
+                )
+            )
+        self._add(as_table(made, COUNTERFACTUALS))
+
+    def _add(self, table: pa.Table) -> None:
+        self.tables.append(table.cast(COUNTERFACTUALS))
+        self.length += len(table)
+
+
+def _publish(
+    job: AuditJob,
+    number: int,
+    answers: _Answers,
+    ids: list[str],
+    cohorts: list[list[Any]],
+    keys: list[bytes],
+    place: np.ndarray,
+) -> ShardDone:
+    """Every customer's rows: the answers of the distinct ones, under each customer's own id."""
+    all_answers = pa.concat_tables(answers.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
+    methods = len(job.question.methods)
+    order = sorted(range(len(ids)), key=ids.__getitem__)  # a shard's bytes do not depend on the input's order
+    counts: Counter[str] = Counter()
+    sink = pa.BufferOutputStream()
+    note: dict[str, Any] = {"shard": number, "bits": job.bits}
+    blocks = range(0, len(order), max(1, BLOCK // methods))
+    for start in blocks:
+        counts.update(
+            all_answers["status"]
+            .take(answers.at[place[order[start : start + blocks.step]]].ravel())
+            .to_pylist()
+        )
+    note |= {
+        "rows": len(order) * methods,
+        "customers": len(order),
+        "counts": dict(sorted(counts.items())),
+        "solved": answers.solved,
+        "copied": answers.copied,
+    }
+    schema = COUNTERFACTUALS.with_metadata({b"robustcf": json.dumps(note).encode()})
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for start in blocks:
+            part = order[start : start + blocks.step]
+            table = all_answers.take(pa.array(answers.at[place[part]].ravel()))
+            columns = {
+                "instance_id": pa.array(np.repeat(np.array([ids[i] for i in part], dtype=object), methods)),
+                "cohort": pa.array(
+                    [
+                        [(name, column[i]) for name, column in zip(job.cohort, cohorts, strict=True)]
+                        for i in part
+                        for _ in range(methods)
+                    ],
+                    COUNTERFACTUALS.field("cohort").type,
+                ),
+            }
+            for name, column in columns.items():
+                table = table.set_column(
+                    COUNTERFACTUALS.get_field_index(name), COUNTERFACTUALS.field(name), column
+                )
+            writer.write_table(table.replace_schema_metadata(schema.metadata))
+    row_table = pa.table(
+        {"instance_id": [ids[i] for i in order], "row": [keys[i] for i in order]}, schema=ROW_KEYS
+    )
+    job.run.publish_table(f"keys/{shard_name(number)}", row_table)
+    file = job.run.publish(f"counterfactuals/{shard_name(number)}", memoryview(sink.getvalue()))
+    return ShardDone(file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied)
+
+
+def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float:
+    """Seconds that one turned-down customer takes, measured on a few of them."""
+    explainer = explainer_for(job.question, forest, job.schema, _pair(training))
+    for name in job.pieces[:4]:
+        tables = read_range(job.run, [name], 0, 2**64)
+        frame, _, _ = _customers(job, tables)
+        read = read_rows(job.schema, frame, missing=forest.accepts_missing)
+        usable = np.flatnonzero([reason is None for reason in read.reasons])
+        predicted = forest.predict(encode(job.schema, read.numbers[usable]), job.question.voting)  # type: ignore[arg-type]
+        denied = usable[predicted != forest.class_index(job.question.target)]  # type: ignore[arg-type]
+        if len(denied) < 2:
+            continue
+        explainer.explain_many(frame.iloc[denied[:1]])  # compiles, loads
+        chosen = denied[1 : 1 + rows]
+        begin = time.perf_counter()
+        explainer.explain_many(frame.iloc[chosen])
+        return (time.perf_counter() - begin) / len(chosen)
+    return 0.0
+
+
+__all__ = ["AuditJob", "Key", "ShardDone", "explain_shard", "pilot", "shard_name"]

@@ -1,0 +1,243 @@
+"""`robustcf sweep`: data sets × simulations × forest sizes × methods, explained and validated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+from jobs.badinput import BadInput, reporting_bad_input
+from jobs.cluster import refuse_unshared_output, session
+from jobs.config import Grid, SweepConfig, config_hash, methods_of
+from jobs.fanout import Tasks, fan_out, shuffled
+from jobs.forests import store_forest, stored_forest
+from jobs.manifest import Journal, digest_of, exit_code, facts_of, finished_shards, new_manifest
+from jobs.progress import stage
+from jobs.reduce import reduce_run
+from jobs.rows import Question, as_row, explainer_for
+from jobs.shard import ShardDone
+from jobs.store import COUNTERFACTUALS, RunFolder, as_table
+from jobs.validate import Scenarios, TrainingRows, score_shard, seeds_for, train_again
+from robustcf import Forest
+from robustcf.datasets import Dataset, load, read_typed_csv
+from robustcf.validate import derive_seed, first_rows
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One simulation on one data set with one size of forest: the smallest piece of work."""
+
+    dataset: str
+    simulation: int
+    n_trees: int
+
+    @property
+    def shard(self) -> str:
+        return f"{self.dataset}-n{self.n_trees:05d}-s{self.simulation:04d}.parquet"
+
+    @property
+    def forest(self) -> str:
+        return f"forest/{self.dataset}-n{self.n_trees:05d}-s{self.simulation:04d}"
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """What every task of a sweep needs to know."""
+
+    run: RunFolder
+    grid: Grid
+    question: Question
+    seed: int
+
+
+def sweep(config: SweepConfig, address: str | None = None, cpus: int | None = None) -> int:
+    """Run or go on; the exit code."""
+    run = RunFolder(config.output)
+    manifest = run.claim("sweep", config_hash(config))
+    with reporting_bad_input(ValueError):
+        data = {d.name: d for d in map(_load, config.sweep.datasets)}
+    if len(data) < len(config.sweep.datasets):
+        raise BadInput("sweep: two data sets have the same name")
+    for d in data.values():
+        if len(d) < config.sweep.rows + 2 or len(d.classes) != 2:
+            raise BadInput(f"data set {d.name}: {len(d)} rows of {len(d.classes)} classes are not enough")
+    question = Question(
+        tuple(methods_of(config)),
+        None,
+        config.sweep.voting,
+        config.solver.name,
+        config.solver.time_limit,
+        config.solver.threads,
+        config.seed,
+    )
+    hashes = {d.name: digest_of([d.schema.fingerprint, _content(d)]) for d in data.values()}
+    if manifest is not None and manifest["data_hash"] != hashes:
+        raise BadInput("a data set has changed since this run began; choose another output")
+    with session(address, config.solver.threads, cpus) as ray:
+        refuse_unshared_output(ray, run, config.shared)
+        tasks = Tasks(ray, config.solver)
+        if manifest is None:
+            manifest = new_manifest("sweep", config) | {"data_hash": hashes}
+            for d in data.values():
+                run.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
+        return _go(config, run, tasks, SweepJob(run, config.sweep, question, config.seed), data, manifest)
+
+
+def _load(name: str) -> Dataset:
+    if name.lower().endswith(".csv") or Path(name).is_file():
+        return read_typed_csv(name)
+    return load(name)
+
+
+def _content(data: Dataset) -> str:
+    import hashlib
+
+    X = np.ascontiguousarray(data.encode(data.X))
+    return hashlib.sha256(X.tobytes() + data.y.tobytes()).hexdigest()
+
+
+def _go(
+    config: SweepConfig,
+    run: RunFolder,
+    tasks: Tasks,
+    job: SweepJob,
+    data: dict[str, Dataset],
+    manifest: dict[str, Any],
+) -> int:
+    journal = Journal(run, manifest)
+    journal.write()
+    run.sweep_up()
+    units = [
+        Unit(name, simulation, n_trees)
+        for name in data
+        for n_trees in config.sweep.trees
+        for simulation in range(config.sweep.simulations)
+    ]
+    by_shard = {unit.shard: unit for unit in units}
+    done = finished_shards(run, journal, "counterfactuals", list(by_shard), tasks)
+    scored = finished_shards(run, journal, "validation", list(by_shard), tasks) & done
+    refs = {name: tasks.put(d) for name, d in data.items()}
+    shared = tasks.put(job)
+    forests: dict[Unit, Any] = {}
+
+    def forest_of(unit: Unit) -> Any:
+        if unit not in forests:
+            forests[unit] = tasks.start(first_forest, shared, refs[unit.dataset], unit)
+        return forests[unit]
+
+    missing = shuffled(unit for unit in units if unit.shard not in done)
+    with stage("explaining", len(missing) * config.sweep.rows) as progress:
+        for _, result in fan_out(
+            tasks.ray,
+            lambda u: tasks.start(explain_unit, shared, refs[u.dataset], forest_of(u), u, solves=True),
+            missing,
+            tasks.window,
+        ):
+            journal.note(result.file, **facts_of(result))
+            progress.advance(result.customers, result.counts)
+    manifest["seeds"] = _seeds(config, units)
+    manifest["validation"] = f"measured on {config.validation.forests} forests per scenario"
+    left = shuffled(unit for unit in units if unit.shard not in scored)
+    with stage("validating", len(left)) as progress:
+        for unit, (file, rows) in fan_out(
+            tasks.ray,
+            lambda u: tasks.start(
+                validate_unit,
+                shared,
+                refs[u.dataset],
+                forest_of(u),
+                u,
+                seeds_for(config.seed, config.validation, u.dataset, u.simulation, u.n_trees),
+            ),
+            left,
+            tasks.window,
+        ):
+            journal.note(file, rows=rows)
+            forests.pop(unit, None)
+            progress.advance(1)
+    reduce_run(run, manifest, tasks)
+    counts: Counter[str] = journal.finish()
+    expected = len(units) * config.sweep.rows * len(job.question.methods)
+    if counts.total() != expected:
+        raise RuntimeError(f"{counts.total()} rows have a status where {expected} are expected")
+    return exit_code(counts)
+
+
+def _seeds(config: SweepConfig, units: Sequence[Unit]) -> dict[str, Any]:
+    """Every seed that decides a forest; the validation seeds are in the rows."""
+    return {unit.shard.removesuffix(".parquet"): _forest_seed(config.seed, unit) for unit in units}
+
+
+def _forest_seed(seed: int, unit: Unit) -> int:
+    return derive_seed(seed, "forest", unit.dataset, unit.simulation, unit.n_trees)
+
+
+def explained_rows(seed: int, data: Dataset, rows: int, simulation: int) -> np.ndarray:
+    """The rows left out and explained: the same for every method and size of forest."""
+    rng = np.random.default_rng(derive_seed(seed, "rows", data.name, simulation))
+    return np.sort(rng.choice(len(data), rows, replace=False))
+
+
+def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
+    """All other rows, and which of them the first forest sees."""
+    others = np.setdiff1d(np.arange(len(data)), explained_rows(job.seed, data, job.grid.rows, simulation))
+    seed = derive_seed(job.seed, "first", data.name, simulation)
+    first = first_rows(len(others), job.grid.first_share, seed)
+    return TrainingRows(data.encode(data.X)[others], data.y[others], first)
+
+
+def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
+    """The forest that is explained; kept in the run folder."""
+    stored = stored_forest(job.run, unit.forest)
+    if stored is not None:
+        return stored
+    rows = split(job, data, unit.simulation)
+    model = RandomForestClassifier(
+        unit.n_trees, max_depth=job.grid.depth, random_state=_forest_seed(job.seed, unit)
+    )
+    forest = Forest.from_sklearn(model.fit(rows.X[rows.first], rows.y[rows.first]))
+    store_forest(job.run, unit.forest, forest)
+    return forest
+
+
+def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> ShardDone:
+    """Explain the simulation's rows with every method, and publish the shard."""
+    rows = split(job, data, unit.simulation)
+    explainer = explainer_for(job.question, forest, data.schema, (rows.X[rows.first], rows.y[rows.first]))
+    chosen = explained_rows(job.seed, data, job.grid.rows, unit.simulation)
+    made = [
+        as_row(
+            cf,
+            data.schema,
+            dataset=data.name,
+            simulation=unit.simulation,
+            instance_id=str(chosen[cf.row]),
+            cohort={},
+            voting=job.question.voting,
+            n_trees=len(forest),
+        )
+        for cf in explainer.explain_many(data.X.iloc[chosen])
+    ]
+    counts = dict(sorted(Counter(row["status"] for row in made).items()))
+    facts: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}
+    note = facts | {"counts": counts}
+    file = job.run.publish_table(f"counterfactuals/{unit.shard}", as_table(made, COUNTERFACTUALS), note)
+    return ShardDone(file, counts=counts, **facts)
+
+
+def validate_unit(
+    job: SweepJob, data: Dataset, forest: Forest, unit: Unit, scenarios: Scenarios
+) -> tuple[Any, int]:
+    """Train the simulation's validation forests and score its points."""
+    rows = split(job, data, unit.simulation)
+    forests = [
+        train_again(forest, rows, name, seed, job.question.threads)
+        for name, seeds in zip(scenarios.names, scenarios.seeds, strict=True)
+        for seed in seeds
+    ]
+    return score_shard(job.run, forests, scenarios, unit.shard)

@@ -1,0 +1,61 @@
+"""Pins a worker to its share of the machine: solver, BLAS, OpenMP and numba all use k threads."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+_held: list[IO[str]] = []  # locks on CPUs, kept as long as the process lives
+
+
+def environment(threads: int) -> dict[str, str]:
+    """For a process that has not loaded its libraries yet."""
+    return {name: str(threads) for name in VARIABLES}
+
+
+@contextmanager
+def pinned(threads: int, affinity: bool = False) -> Iterator[None]:
+    """For a process that has: every pool that is loaded, for the time of a task."""
+    import numba
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    if affinity and not _held:
+        take_cpus(threads)
+    numba.set_num_threads(min(threads, int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))))
+    with threadpool_limits(limits=threads):
+        yield
+
+
+def take_cpus(count: int) -> list[int]:
+    """Bind this process to CPUs that no other worker on this machine has taken."""
+    folder = Path(tempfile.gettempdir()) / f"robustcf-cpus-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    mine: list[int] = []
+    for cpu in sorted(os.sched_getaffinity(0)):
+        lock = (folder / str(cpu)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            continue
+        _held.append(lock)
+        mine.append(cpu)
+        if len(mine) == count:
+            break
+    if mine:
+        os.sched_setaffinity(0, mine)
+    return mine

@@ -1,0 +1,114 @@
+"""Addresses of files: local paths and anything that pyarrow or fsspec opens."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from jobs.badinput import BadInput
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
+_SECRET = ("key", "secret", "token", "password", "sig", "credential")
+
+
+def is_uri(address: str) -> bool:
+    return bool(_SCHEME.match(address))
+
+
+def absolute(address: str, base: Path) -> str:
+    """A relative path seen from a folder; URIs and absolute paths as they are."""
+    return address if is_uri(address) else str((base / Path(address).expanduser()).absolute())
+
+
+def without_secrets(address: str) -> str:
+    """A URI without user, password and secret parameters: what may be shown and stored.
+
+    >>> without_secrets("s3://me:hush@bucket/run?region=eu&secret_key=x")
+    's3://bucket/run?region=eu'
+    """
+    if not is_uri(address):
+        return address
+    parts = urlsplit(address)
+    query = [(k, v) for k, v in parse_qsl(parts.query) if not any(s in k.lower() for s in _SECRET)]
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, urlencode(query, safe=":/"), ""))
+
+
+def open_filesystem(address: str) -> tuple[Any, str]:
+    """The pyarrow filesystem of an address, and the path in it."""
+    from pyarrow import fs
+
+    if not is_uri(address):
+        return fs.LocalFileSystem(), str(Path(address).absolute())
+    try:
+        filesystem, path = fs.FileSystem.from_uri(address)
+        return filesystem, path
+    except (ValueError, OSError) as error:  # pyarrow does not know it; fsspec may
+        try:
+            import fsspec  # type: ignore[import-not-found]
+
+            other, path = fsspec.core.url_to_fs(address)
+            return fs.PyFileSystem(fs.FSSpecHandler(other)), path
+        except (ImportError, ValueError):
+            raise BadInput(f"{without_secrets(address)}: cannot be opened: {error}") from None
+
+
+def is_local(address: str) -> bool:
+    from pyarrow import fs
+
+    return isinstance(open_filesystem(address)[0], fs.LocalFileSystem)
+
+
+def find_files(address: str, endings: Sequence[str]) -> tuple[Any, list[str]]:
+    """The files that a path, folder or glob stands for, in rising order."""
+    from pyarrow import fs
+
+    shown = without_secrets(address)
+    if is_uri(address):
+        head, star, _ = address.partition("*")
+        base = head if not star else head.rpartition("/")[0]
+        query = "?" + urlsplit(address).query if star and urlsplit(address).query else ""
+        filesystem, root = open_filesystem(base + query)
+        pattern = open_filesystem(address)[1] if star else root
+    else:
+        filesystem, root, pattern = fs.LocalFileSystem(), address, address
+    try:
+        if not is_uri(address) and glob.has_magic(address) and not Path(address).exists():
+            files = [p for p in glob.glob(address, recursive=True) if Path(p).is_file()]
+        else:
+            info = filesystem.get_file_info(root)
+            if info.type == fs.FileType.File:
+                files = [root]
+            else:
+                inside = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+                files = [i.path for i in inside if i.type == fs.FileType.File and not _hidden(i.path, root)]
+                if pattern != root:
+                    files = [p for p in files if _matches(p, pattern)]
+    except OSError as error:
+        raise BadInput(f"{shown}: cannot be read: {error}") from None
+    files = sorted(p for p in files if p.lower().endswith(tuple(endings)))
+    if not files:
+        raise BadInput(f"{shown}: no file ending in {' or '.join(endings)} is there")
+    return filesystem, files
+
+
+def _hidden(path: str, root: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.removeprefix(root).split("/"))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return (
+        re.fullmatch(glob.translate(pattern) if hasattr(glob, "translate") else _regex(pattern), path)
+        is not None
+    )
+
+
+def _regex(pattern: str) -> str:
+    """`*` within a folder, `**` across folders (Python 3.13's glob.translate, in short)."""
+    parts = re.split(r"(\*\*/?|\*|\?)", pattern)
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(words.get(part, re.escape(part)) for part in parts)

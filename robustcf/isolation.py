@@ -1,0 +1,241 @@
+"""Plausible points: an isolation forest of the target class must accept them.
+
+scikit-learn's decision is that the mean path length reaches a bound,
+
+    Σ_t (depth + c(n) - 1) ≥ -log2(-offset) · N_if · c(ψ)
+
+(the paper's eq. for A, with its sign put right). Path lengths become integer votes of a second
+condition, so the isolation trees are more trees of the same exact problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import IsolationForest as SklearnIsolationForest
+
+from robustcf.ask import Answer, Customer, Thresholds, Tools, answer_of, numbers_at
+from robustcf.cells import Geometry, Moves, Trees, compile_geometry, moves_of
+from robustcf.encode import decode, encode
+from robustcf.forest import Label
+from robustcf.methods import Method
+from robustcf.problem import Problem, build_problem, choice_within, leaf_votes
+from robustcf.solve.contract import BestScore, cheapest, settle
+from robustcf.solve.grid import highest_score, solve_grid
+from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
+from robustcf.training import Training
+
+UNIT = 2**40  # one step of a path in fixed point
+STARTS = 4  # training rows from which a search starts
+MOST_ROWS = 2000  # training rows that are looked at for starts
+BAND = 1e-9  # sums of path lengths this close to the bound may fall either way in floating point
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """One fitted isolation forest, its trees joined to the explained forest's."""
+
+    model: Any
+    geometry: Geometry
+    votes: np.ndarray
+    demand: int
+    scale: float
+    cells: np.ndarray
+
+    def accepts(self, encoded: np.ndarray) -> np.ndarray:
+        """scikit-learn's own word."""
+        inlier: np.ndarray = self.model.predict(np.atleast_2d(encoded)) == 1
+        return inlier
+
+
+class Isolation:
+    """The nearest point that reaches the threshold and passes the isolation forest."""
+
+    def __init__(
+        self,
+        thresholds: Thresholds,
+        training: Training,
+        contamination: float | str,
+        n_trees: int,
+        seed: int,
+    ) -> None:
+        self.thresholds = thresholds
+        self.detectors = {
+            target: _fit(thresholds, training.labelled(target), target, contamination, n_trees, seed)
+            for target in training.targets
+        }
+
+    def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
+        detector = self.detectors[row.target]
+        demands = self.thresholds.demands(row.target, methods)
+        moves = moves_of(detector.geometry, row.numbers, row.encoded)
+        problem = build_problem(detector.geometry, moves, detector.votes, demands[0], detector.demand)
+        folded = demands[0] - int(problem.demand[0])
+        inner = [d - folded for d in demands]
+        known = self._starts(row, problem, moves, inner, detector)
+        solutions = solve_grid(problem, inner, tools.engine, tools.limits, known)
+        answers = [answer_of(s, problem, moves, row.numbers) for s in solutions]
+        stuck = [i for i, a in enumerate(answers) if a.status == "no_recourse"]
+        if stuck:  # is it the score that is out of reach, or only both together?
+            plain = self.thresholds.answers(row, [methods[i] for i in stuck], tools)
+            for i, alone in zip(stuck, plain, strict=True):
+                if alone.status in ("no_recourse", "timeout"):
+                    answers[i] = alone
+                else:
+                    answers[i] = self._relaxed(row, problem, moves, inner[i], detector, tools)
+        return answers
+
+    def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
+        return 0.0
+
+    def complaints(self, row: Customer, method: Method, answer: Answer, encoded: np.ndarray) -> list[str]:
+        accepted = bool(self.detectors[row.target].accepts(encoded)[0])
+        if answer.status in ("optimal", "feasible") and not accepted:
+            return ["the isolation forest calls the point an outlier"]
+        return []
+
+    def _starts(
+        self, row: Customer, problem: Problem, moves: Moves, demands: list[int], detector: Detector
+    ) -> list[np.ndarray]:
+        """Choices that reach both conditions, where the usual climb from the customer's own finds none.
+
+        From training rows of the target class, as far as the customer can go there, single moves add
+        votes of one condition and then of the other.
+        """
+        starts: list[np.ndarray] = []
+        near: np.ndarray | None = None
+        for demand in sorted(set(demands)):
+            p = problem._replace(demand=np.array([demand, problem.demand[1]], dtype=np.int64))
+            if settle(p) is not None or any(p.reaches(choice) for choice in starts):
+                continue
+            found = find_incumbent(p, cheapest(p))
+            if found is not None:
+                starts.append(found)
+                continue
+            if near is None:
+                near = self._near_rows(row, moves, detector)
+            tries = [choice_within(p, cells) for cells in near]
+            climbed = [c for start in [cheapest(p), *tries] if start is not None for c in _cross_climbs(p, start)]
+            starts += [improve(p, c) for c in climbed if p.reaches(c)]
+        return starts
+
+    def _near_rows(self, row: Customer, moves: Moves, detector: Detector) -> np.ndarray:
+        """Cells of the training rows that fail the two conditions least, frozen features kept."""
+        start = detector.geometry.start[:-1]
+        cells = np.where(moves.allowed[start + detector.cells], detector.cells, moves.own) + start
+        points = np.where(np.isnan(moves.number[cells]), row.numbers, moves.number[cells])
+        encoded = encode(self.thresholds.schema, points)
+        score = self.thresholds.forest.score(encoded, row.target, self.thresholds.voting)
+        short = np.maximum(0.0, 0.6 - score) - np.minimum(0.0, detector.model.decision_function(encoded))
+        return cells[np.argsort(short, kind="stable")[:STARTS]]
+
+    def _relaxed(
+        self,
+        row: Customer,
+        problem: Problem,
+        moves: Moves,
+        demand: int,
+        detector: Detector,
+        tools: Tools,
+    ) -> Answer:
+        """The threshold kept, the longest mean path that it leaves, and the nearest point there."""
+        swapped = problem._replace(
+            votes=np.ascontiguousarray(problem.votes[::-1]),
+            demand=np.array([problem.demand[1], demand], dtype=np.int64),
+        )
+        best: BestScore = highest_score(swapped, tools.engine, tools.limits)
+        if best.choice is None:
+            return Answer("timeout", reason="no point found that reaches the score, plausible or not")
+        rounding = len(detector.model.estimators_)  # path lengths that differ by less are one length
+        nearest = solve_grid(swapped, [best.votes - rounding], tools.engine, tools.limits)[0]
+        choice = best.choice if nearest.choice is None else nearest.choice
+        short = (int(swapped.demand[0]) - int(swapped.votes_of(choice)[0])) / UNIT / detector.scale
+        unproved = (best.at_most - best.votes) / UNIT / detector.scale
+        answer = replace(
+            answer_of(replace(nearest, choice=choice), swapped, moves, row.numbers),
+            status="relaxed",
+            objective=swapped.objective(choice),
+            relaxation=short,
+            reason=f"no allowed point reaches the score and passes the isolation forest; relaxed by {short:.4g}",
+        )
+        answer.numbers = numbers_at(swapped, choice, moves, row.numbers)
+        if unproved > 0:
+            answer.reason = f"{answer.reason}, of which at most {unproved:.4g} might be avoidable (time limit)"
+        return answer
+
+
+def _cross_climbs(p: Problem, start: np.ndarray) -> list[np.ndarray]:
+    """Votes of one condition added until none can be, then of the other without loss of the first."""
+    swapped = p._replace(votes=np.ascontiguousarray(p.votes[::-1]), demand=p.demand[::-1].copy())
+    free = p._replace(demand=np.array([p.demand[0], np.iinfo(np.int64).min // 4]))
+    return [climb_votes(swapped, climb_votes(first, start)) for first in (p, free)]
+
+
+def _fit(
+    thresholds: Thresholds,
+    rows: np.ndarray,
+    target: Label,
+    contamination: float | str,
+    n_trees: int,
+    seed: int,
+) -> Detector:
+    model = SklearnIsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed).fit(rows)
+    geometry = compile_geometry(thresholds.forest, thresholds.schema, _trees_of(model))
+    forest_votes = leaf_votes(geometry, target, thresholds.voting)
+    first = len(thresholds.forest.left)
+    node = geometry.leaves.node
+    lengths = np.zeros(len(node))
+    lengths[node >= first] = _path_lengths(model)[node[node >= first] - first]
+    votes = np.vstack([forest_votes, np.rint(lengths * UNIT).astype(np.int64)])
+    complete = rows[~np.isnan(rows).any(axis=1)]
+    numbers = decode(thresholds.schema, complete[:MOST_ROWS]) if len(complete) else np.zeros((0, len(geometry.action)))
+    cells = np.array(
+        [geometry.cell_of(x, n) for x, n in zip(complete, numbers, strict=False)], dtype=np.int64
+    ).reshape(len(numbers), -1)
+    scale = n_trees * _average_path(model.max_samples_)
+    if scale == 0:  # one training row: scikit-learn accepts everything
+        return Detector(model, geometry, votes, 0, 1.0, cells)
+    bound = -scale * math.log2(-model.offset_)
+    return Detector(model, geometry, votes, math.ceil((bound + BAND) * UNIT) + n_trees, scale, cells)
+
+
+def _trees_of(model: Any) -> Trees:
+    parts = [estimator.tree_ for estimator in model.estimators_]
+    start = np.concatenate([[0], np.cumsum([t.node_count for t in parts])]).astype(np.int64)
+    leaf = np.concatenate([t.children_left < 0 for t in parts])
+
+    def joined(arrays: list[np.ndarray], offset: bool = False) -> np.ndarray:
+        moved = [a + start[i] if offset else a for i, a in enumerate(arrays)]
+        return np.where(leaf, -1, np.concatenate(moved)).astype(np.int32)
+
+    columns = [np.asarray(c) for c in model.estimators_features_]
+    return Trees(
+        tree_start=start,
+        left=joined([t.children_left for t in parts], offset=True),
+        right=joined([t.children_right for t in parts], offset=True),
+        feature=joined([c[np.maximum(t.feature, 0)] for c, t in zip(columns, parts, strict=True)]),
+        threshold=np.where(leaf, 0.0, np.concatenate([t.threshold for t in parts])),
+        missing_left=~leaf & np.concatenate([t.missing_go_to_left.astype(bool) for t in parts]),
+    )
+
+
+def _path_lengths(model: Any) -> np.ndarray:
+    """depth + c(n) - 1 of every node, as scikit-learn adds them up (its depths count nodes)."""
+    return np.concatenate(
+        [
+            e.tree_.compute_node_depths() + _average_path(e.tree_.n_node_samples) - 1.0
+            for e in model.estimators_
+        ]
+    )
+
+
+def _average_path(n: Any) -> Any:
+    """c(n): mean path length of an unsuccessful search in a binary tree of n samples."""
+    n = np.asarray(n, dtype=np.float64)
+    large = np.maximum(n, 3.0)
+    value = 2.0 * (np.log(large - 1.0) + np.euler_gamma) - 2.0 * (large - 1.0) / large
+    return np.where(n <= 1, 0.0, np.where(n == 2, 1.0, value))[()]

@@ -1,0 +1,228 @@
+"""Training the forest again, and asking the new forests about points made for the old one.
+
+Points may come from anywhere: `validity` takes encoded rows made by any tool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from robustcf.forest import Forest, ForestError, Label, Voting
+from robustcf.sklearn_trees import SUPPORTED
+
+SCENARIOS = ("same-data", "evolving", "bootstrap", "trees-N")
+_CLASSES = {c.__name__: c for c in SUPPORTED}
+_CHUNK = 16_384  # rows scored at a time: memory stays flat
+_MOST_DRAWS = 1000
+
+
+def derive_seed(run_seed: int, *keys: str | int) -> int:
+    """A 32-bit seed that depends on the run's one seed and on what it is for, and on nothing else.
+
+    >>> derive_seed(0, "forest", 3), derive_seed(0, "forest", 4)
+    (3171750324, 119403028)
+    """
+    text = json.dumps([run_seed, *keys], separators=(",", ":"), ensure_ascii=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How a forest is trained again.
+
+    Attributes
+    ----------
+    name : str
+        `same-data` (another seed only), `evolving` (rows that came later are added), `bootstrap`
+        (a resample of the first rows), or `trees-N` (same data, N trees).
+    rows : {"first", "all", "bootstrap"}
+        What it is trained on.
+    n_trees : int, optional
+        Trees, where they are not as many as the explained forest has.
+
+    Examples
+    --------
+    >>> Scenario.parse("trees-400")
+    Scenario(name='trees-400', rows='first', n_trees=400)
+    """
+
+    name: str
+    rows: Literal["first", "all", "bootstrap"]
+    n_trees: int | None = None
+
+    @classmethod
+    def parse(cls, name: str) -> Scenario:
+        """The scenario of that name; an unknown one is a ValueError that lists the names."""
+        if name in ("same-data", "evolving", "bootstrap"):
+            rows: dict[str, Literal["first", "all", "bootstrap"]] = {
+                "same-data": "first",
+                "evolving": "all",
+                "bootstrap": "bootstrap",
+            }
+            return cls(name, rows[name])
+        if re.fullmatch(r"trees-[1-9][0-9]{0,5}", name):
+            return cls(name, "first", int(name.removeprefix("trees-")))
+        raise ValueError(f"no scenario {name!r}; choose among {', '.join(SCENARIOS)}")
+
+
+def first_rows(n: int, share: float, seed: int) -> np.ndarray:
+    """The rows that the first forest is trained on, in rising order: a random share of all.
+
+    >>> first_rows(10, 0.8, seed=1).tolist()
+    [0, 1, 2, 3, 5, 7, 8, 9]
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"the share of first rows is {share}; it must lie in (0, 1]")
+    size = min(n, max(1, round(share * n)))
+    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
+
+
+def training_rows(scenario: Scenario, first: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+    """Positions of the rows that a forest is trained on again.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    first : ndarray of int
+        Rows that the explained forest was trained on.
+    y : ndarray
+        Labels of all rows, those that came later included.
+    seed : int
+        Of the resampling. A resample that lacks a class is drawn again.
+    """
+    if scenario.rows == "first":
+        return first
+    if scenario.rows == "all":
+        return np.arange(len(y))
+    rng = np.random.default_rng(seed)
+    wanted = len(np.unique(y[first]))
+    for _ in range(_MOST_DRAWS):
+        drawn = np.sort(rng.choice(first, len(first), replace=True))
+        if len(np.unique(y[drawn])) == wanted:
+            return drawn
+    raise ForestError("a bootstrap of the training rows keeps losing a class; it is too rare")
+
+
+def build_estimator(
+    metadata: Mapping[str, Any], seed: int, n_trees: int | None = None, threads: int = 1
+) -> BaseEstimator:
+    """An unfitted estimator of the class and parameters that a forest remembers.
+
+    Parameters
+    ----------
+    metadata : mapping
+        `Forest.estimator`.
+    seed : int
+        Its `random_state`.
+    n_trees : int, optional
+        Another number of trees.
+    threads : int
+        Its `n_jobs`, where it has one. The trees do not depend on it.
+
+    Raises
+    ------
+    ForestError
+        If the class is unknown, or a parameter could not be stored with the forest.
+
+    Examples
+    --------
+    >>> build_estimator({"class": "RandomForestClassifier", "parameters": {}}, seed=7)
+    Traceback (most recent call last):
+    ...
+    robustcf.forest.ForestError: the forest does not say its parameter 'bootstrap', so it cannot be trained again
+    """
+    estimator = _construct(metadata)
+    known = estimator.get_params(deep=False)
+    changes: dict[str, Any] = {"random_state": seed}
+    if "n_jobs" in known:
+        changes["n_jobs"] = threads
+    if known.get("warm_start"):
+        changes["warm_start"] = False
+    if n_trees is not None:
+        if "n_estimators" not in known:
+            raise ForestError(f"a {metadata['class']} is one tree; it cannot be trained with {n_trees}")
+        changes["n_estimators"] = n_trees
+    return estimator.set_params(**changes)
+
+
+def _construct(metadata: Mapping[str, Any]) -> BaseEstimator:
+    name, parameters = metadata.get("class"), metadata.get("parameters")
+    if name not in _CLASSES or not isinstance(parameters, Mapping):
+        raise ForestError(f"the forest does not say how it was trained ({name!r} is not a known class)")
+    known = _CLASSES[name]().get_params(deep=False)
+    for odd in sorted(parameters.keys() - known.keys()):
+        raise ForestError(f"{odd!r} is not a parameter of {name}")
+    for lost in sorted(known.keys() - parameters.keys() - {"random_state"}):
+        raise ForestError(f"the forest does not say its parameter {lost!r}, so it cannot be trained again")
+    given = {key: _parameter(key, value) for key, value in parameters.items()}
+    return _CLASSES[name](**given)
+
+
+def _parameter(key: str, value: Any) -> Any:
+    if key == "estimator" and isinstance(value, Mapping):
+        return _construct(value)
+    if key == "class_weight" and isinstance(value, list):
+        return dict(value)
+    return value
+
+
+def retrain(
+    forest: Forest, X: np.ndarray, y: np.ndarray, seed: int, n_trees: int | None = None, threads: int = 1
+) -> Forest:
+    """Train the same kind of forest on the given rows with another seed.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = np.array([[0.0], [1.0]] * 10), np.array(["no", "yes"] * 10)
+    >>> forest = Forest.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, y))
+    >>> again = retrain(forest, X, y, seed=1, n_trees=7)
+    >>> len(again), again.classes
+    (7, ('no', 'yes'))
+    """
+    if X.ndim != 2 or X.shape[1] != forest.n_features:
+        raise ForestError(f"training rows have shape {X.shape}, the forest takes {forest.n_features} columns")
+    model: Any = build_estimator(forest.estimator, seed, n_trees, threads)
+    again = Forest.from_sklearn(model.fit(X, y))
+    if again.classes != forest.classes:
+        labels, known = list(again.classes), list(forest.classes)
+        raise ForestError(f"the training labels are {labels}, those of the forest {known}")
+    return again
+
+
+def validity(
+    forests: Sequence[Forest], points: np.ndarray, targets: Sequence[Label], voting: Voting = "soft"
+) -> np.ndarray:
+    """Whether each forest decides for each point's target.
+
+    Parameters
+    ----------
+    forests : sequence of Forest
+    points : ndarray of shape (n, columns)
+        Encoded rows, made by any tool.
+    targets : sequence of n labels
+    voting : {"soft", "hard"}
+
+    Returns
+    -------
+    ndarray of bool, shape (n, len(forests))
+    """
+    valid = np.empty((len(points), len(forests)), dtype=bool)
+    for k, forest in enumerate(forests):
+        place = {target: forest.class_index(target) for target in set(targets)}
+        wanted = np.array([place[target] for target in targets], dtype=np.int64)
+        for part in _chunks(len(points)):
+            valid[part, k] = forest.predict(points[part], voting) == wanted[part]
+    return valid
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(start, start + _CHUNK) for start in range(0, n, _CHUNK))

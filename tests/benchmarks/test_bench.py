@@ -1,0 +1,102 @@
+"""The benchmark runs end to end on embedded data, resumes, and notices a wrong answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bench
+from benchmarks.agree import disagreements
+from benchmarks.cases import Case, realise
+from benchmarks.contenders import PROVED
+from benchmarks.store import read
+
+CONTENDERS = ["ours", "ours-grid", "incumbent", "highs-reduced"]
+SMALL = ["--data", "synthetic-credit", "--trees", "20", "--depth", "3", "--rows", "1", "--alphas", "0.05"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bench")
+    assert bench.main([*SMALL, "--limit", "30", "--out", str(out), "--contenders", *CONTENDERS]) == 0
+    return out
+
+
+def _records(folder: Path) -> list[dict]:
+    return [r for r in read(folder / "measurements.jsonl") if r["status"] != "setup"]
+
+
+def test_measures_every_contender_at_every_threshold(folder: Path) -> None:
+    records = _records(folder)
+    expected = {(c, m) for c in CONTENDERS for m in ("naive", "0.05")}
+    assert {(r["contender"], r["method"]) for r in records} == expected
+    assert all(r["status"] in PROVED for r in records if r["contender"] != "incumbent")
+    assert all(r["seconds"] > 0 for r in records)
+
+
+def test_writes_tables_and_plots(folder: Path) -> None:
+    for name in ("times.csv", "ratios.csv", "incumbents.csv", "bars.csv", "setup.csv", "disagreements.txt"):
+        assert (folder / name).exists(), name
+    assert all((folder / name).stat().st_size > 5000 for name in ("times.png", "ratios.png"))
+
+
+def test_goes_on_where_it_was_interrupted(folder: Path, tmp_path: Path) -> None:
+    lines = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run.json").write_text((folder / "run.json").read_text())
+    path = tmp_path / "measurements.jsonl"
+    path.write_text("".join(lines[:3]) + lines[3][:20])  # the last line was cut short
+    assert bench.main([*SMALL, "--limit", "30", "--out", str(tmp_path), "--contenders", *CONTENDERS]) == 0
+    assert path.read_text().startswith("".join(lines[:3]))
+    assert len(_records(tmp_path)) == len(_records(folder))
+
+
+def test_refuses_to_mix_measurements_of_different_settings(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main([*SMALL, "--limit", "7", "--out", str(folder), "--contenders", "ours"]) == 2
+    assert "another limit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"objective": 1e-5}, "highs-reduced optimal 1e-05"),
+        ({"status": "no_recourse", "objective": None}, "highs-reduced no_recourse"),
+        ({"status": "feasible", "lower_bound": 9.0}, "highs-reduced bounds by 9.0"),
+        ({"contender": "treecf", "status": "feasible", "objective": 1e-5}, "treecf feasible 1e-05"),
+        ({"contender": "incumbent", "objective": 1e-5}, "incumbent"),
+    ],
+)
+def test_a_wrong_answer_fails_the_run(folder: Path, tmp_path: Path, change: dict, said: str) -> None:
+    records = read(folder / "measurements.jsonl")
+    wrong = next(r for r in records if r["contender"] == "highs-reduced")
+    records.append(wrong | change)
+    if change.get("contender") is None:
+        records.remove(wrong)
+    path = tmp_path / "measurements.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    assert bench.main(["--summary-only", "--out", str(tmp_path)]) == 1
+    lines = (tmp_path / "disagreements.txt").read_text().splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+def test_a_peer_that_proves_more_than_the_optimum_is_only_noted(folder: Path) -> None:
+    import pandas as pd
+
+    records = _records(folder)
+    records.append(records[0] | {"contender": "oceanpy", "status": "optimal", "objective": 9.0})
+    wrong, notes = disagreements(pd.DataFrame(records))
+    assert wrong == []
+    assert len(notes) == 1
+
+
+def test_customers_were_held_out_and_come_from_both_sides() -> None:
+    world = realise(Case("synthetic-credit", trees=5, depth=3))
+    customers = world.customers(6)
+    assert {c.target for c in customers} == set(world.forest.classes)
+    assert len({c.row for c in customers}) == 6
+    for c in customers:
+        assert world.model.predict(c.encoded[None])[0] != c.target

@@ -1,0 +1,175 @@
+"""Our branch and bound where it is hard: every path of it forced, and larger problems than brute force."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import robustcf as rc
+from robustcf.cells import compile_geometry, moves_of
+from robustcf.encode import read_rows
+from robustcf.problem import Problem, build_problem, inside, leaf_votes, reduce, restrict, votes_needed
+from robustcf.solve import Limits, engine, get_engine
+from robustcf.solve.contract import cheapest, settle
+from robustcf.solve.incumbent import find_incumbent
+
+IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "HEIGHT": 4, "CHUNK": 2}
+
+
+def credit_problems(n_trees: int, depth: int, rows: int, tau: float, voting: str = "soft") -> list[Problem]:
+    """Problems of customers of the embedded data."""
+    data = rc.datasets.synthetic_credit(n=400, seed=depth)
+    model = RandomForestClassifier(n_trees, max_depth=depth, random_state=depth)
+    X = data.encode(data.X)
+    forest = rc.Forest.from_sklearn(model.fit(X, data.y))
+    geometry = compile_geometry(forest, data.schema)
+    numbers = read_rows(data.schema, data.X).numbers
+    problems = []
+    for i in np.flatnonzero(forest.predict(X) == 0)[:rows]:
+        votes, needed = leaf_votes(geometry, 1, voting), votes_needed(geometry, 1, voting, tau)
+        problems.append(build_problem(geometry, moves_of(geometry, numbers[i], X[i]), votes, needed))
+    assert len(problems) == rows
+    return problems
+
+
+def random_problem(rng: np.random.Generator) -> Problem:
+    """Boxes at random: leaves of a tree need not even come from splits, only cover every choice."""
+    n_features, n_trees = int(rng.integers(1, 5)), int(rng.integers(1, 8))
+    sizes = rng.integers(1, 6, n_features)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    ordered = rng.random(n_features) < 0.6
+    cost = rng.integers(0, 8, start[-1]) / 8 if rng.random() < 0.5 else rng.random(start[-1])
+    leaves: list[list[tuple[int, int, int, int]]] = []
+    members: list[np.ndarray] = []
+    tree_start = [0]
+
+    def grow(box: list[np.ndarray], depth: int) -> None:
+        wide = [f for f in range(n_features) if box[f].sum() > 1]
+        if depth == 0 or not wide or rng.random() < 0.15:
+            entries = []
+            for f in range(n_features):
+                if box[f].all():
+                    continue
+                if ordered[f]:
+                    inside_box = np.flatnonzero(box[f])
+                    entries.append((f, int(inside_box[0]), int(inside_box[-1]), -1))
+                else:
+                    member = np.zeros(6, dtype=bool)
+                    member[: len(box[f])] = box[f]
+                    members.append(member)
+                    entries.append((f, 0, len(box[f]) - 1, len(members) - 1))
+            leaves.append(entries)
+            return
+        f = int(rng.choice(wide))
+        options = np.flatnonzero(box[f])
+        yes = np.zeros(len(box[f]), dtype=bool)
+        if ordered[f]:
+            yes[options[int(rng.integers(1, len(options))) :]] = True
+        else:
+            yes[rng.choice(options)] = True
+        for side in (box[f] & yes, box[f] & ~yes):
+            grow([side if g == f else box[g] for g in range(n_features)], depth - 1)
+
+    for _ in range(n_trees):
+        grow([np.ones(s, dtype=bool) for s in sizes], int(rng.integers(1, 4)))
+        tree_start.append(len(leaves))
+    entries = [e for leaf in leaves for e in leaf]
+    table = np.array(entries, dtype=np.int64).reshape(-1, 4)
+    hard = rng.random() < 0.5
+    votes = rng.integers(0, 2 if hard else 2**40, (1, len(leaves)))
+    most = sum(votes[0, a:b].max() for a, b in pairwise(tree_start))
+    whole = Problem(
+        start=start,
+        cost=cost.astype(float),
+        cell=np.arange(start[-1]),
+        ordered=ordered,
+        tree_start=np.array(tree_start),
+        votes=votes.astype(np.int64),
+        demand=np.array([int(most * rng.uniform(0.4, 1.02))]),
+        entry_start=np.concatenate([[0], np.cumsum([len(leaf) for leaf in leaves])]).astype(np.int64),
+        feature=table[:, 0].copy(),
+        lo=table[:, 1].copy(),
+        hi=table[:, 2].copy(),
+        set=table[:, 3].copy(),
+        member=np.array(members) if members else np.ones((1, 6), dtype=bool),
+    )
+    return restrict(whole, np.ones(start[-1], dtype=bool), math.inf)
+
+
+@pytest.mark.parametrize(
+    "constants", [{}, IMPATIENT, IMPATIENT | {"SHRUNK": 0.99}, {"SHRUNK": 0.99, "ROUNDS": 3}]
+)
+def test_engine_equals_oracle_on_bare_problems(
+    constants: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in constants.items():
+        monkeypatch.setattr(engine, name, value)
+    rng = np.random.default_rng(len(constants))
+    own, oracle, found = engine.OwnEngine(), get_engine("oracle"), {"optimal": 0, "infeasible": 0}
+    for k in range(400):
+        problem = random_problem(rng)
+        truth = oracle.nearest(problem, Limits())
+        start = find_incumbent(problem, cheapest(problem)) if k % 2 else None
+        answer = own.nearest(problem, Limits(), start)
+        assert answer.status == truth.status
+        assert answer.objective == pytest.approx(truth.objective, abs=1e-9)
+        if answer.choice is not None:
+            assert problem.reaches(answer.choice)
+            assert problem.objective(answer.choice) == answer.objective == answer.lower_bound
+        best, highest = own.best_score(problem, Limits()), oracle.best_score(problem, Limits())
+        assert best.votes == best.at_most == highest.votes
+        assert best.choice is not None
+        assert problem.votes_of(best.choice)[0] == best.votes
+        found[truth.status] += 1
+    assert min(found.values()) > 20, found
+
+
+@pytest.mark.parametrize(
+    ("n_trees", "depth", "tau", "voting", "constants"),
+    [
+        (30, 3, 0.5, "soft", {}),
+        (30, 3, 0.62, "soft", IMPATIENT | {"HEIGHT": 16}),
+        (31, 4, 0.7, "hard", {"QUICK": 4, "BUDGET": 16}),
+        (40, 4, 0.6, "soft", {"QUICK": 4, "BUDGET": 16, "SHRUNK": 0.9}),
+    ],
+)
+def test_engine_equals_highs_on_credit(
+    n_trees: int,
+    depth: int,
+    tau: float,
+    voting: str,
+    constants: dict[str, float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in constants.items():
+        monkeypatch.setattr(engine, name, value)
+    for problem in credit_problems(n_trees, depth, 4, tau, voting):
+        if settle(problem) is not None:
+            continue
+        start = find_incumbent(problem, cheapest(problem))
+        reduced = reduce(problem, math.inf if start is None else problem.objective(start))
+        begin = inside(reduced, problem, start)
+        answers = [get_engine(name).nearest(reduced, Limits(60), begin) for name in ("engine", "highs")]
+        assert answers[0].status == answers[1].status
+        assert answers[0].objective == pytest.approx(answers[1].objective, abs=1e-9)
+
+
+def test_limit_leaves_a_point_and_a_valid_bound() -> None:
+    (problem,) = credit_problems(60, 4, 1, 0.62)
+    start = find_incumbent(problem, cheapest(problem))
+    assert start is not None
+    own = get_engine("engine")
+    truth = own.nearest(problem, Limits(60), start)
+    assert truth.status == "optimal"
+    for seconds in (0.0, 0.01, 0.03):
+        begin = time.monotonic()
+        cut_short = own.nearest(problem, Limits(seconds), start)
+        assert time.monotonic() - begin < seconds + 1.0
+        assert cut_short.status in ("feasible", "optimal")
+        assert cut_short.lower_bound <= truth.objective + 1e-9 <= cut_short.objective + 2e-9
+    assert own.nearest(problem, Limits(0.0)).status in ("unknown", "feasible")
