@@ -44,7 +44,7 @@ def _of(group: pd.DataFrame, table: pd.DataFrame) -> Iterator[tuple[str, float, 
                 yield f"gurobi-reduced: lowest data set ({_lowest(enough)})", 1.0, float(enough.ratio.min())
         elif contender in PEERS:
             yield f"{contender}: lowest data set ({_lowest(each)})", 1.0, float(each.ratio.min())
-            yield f"{contender}: rows proved by ours beyond it", 0.0, _beyond(group, str(contender))
+            yield f"{contender}: rows proved by ours beyond it", 1.0, _beyond(group, str(contender))
 
 
 def _lowest(each: pd.DataFrame) -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -18,25 +17,22 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks import agree, growth, summary
-from benchmarks.cases import ALPHAS, NAIVE, Case, Customer, World, data_sets, realise, suite
+from benchmarks.cases import NAIVE, Case, Customer, World, data_sets, realise, suite
 from benchmarks.contenders import (
     GRID,
     OURS,
     PEERS,
-    SOLVERS,
     Answer,
     solve,
     solve_peer,
     solve_together,
     warm_up,
 )
+from benchmarks.options import parse
 from benchmarks.peers import Peer, PeerGone, importable
 from benchmarks.store import OtherVersion, Store, read
 from robustcf.datasets import DatasetError
 from robustcf.solve import Limits
-
-WHOLE = {"rows": 10, "extra_rows": 3, "alphas": list(ALPHAS), "limit": 60.0}
-QUICK = {"rows": 2, "extra_rows": 1, "alphas": [0.05], "limit": 10.0}
 
 console = Console(width=None if sys.stdout.isatty() else 160)
 
@@ -44,61 +40,12 @@ console = Console(width=None if sys.stdout.isatty() else 160)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; 0 if all agree, 1 with the list of disagreements, 2 for a bad argument."""
     options = parse(argv)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # for peers; our own pools are limited below
     try:
         with threadpool_limits(1):
             return run(options)
     except (OtherVersion, DatasetError) as error:
         print(f"robustcf bench: {error}", file=sys.stderr)
         return 2
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="robustcf bench", description=__doc__)
-    add = parser.add_argument
-    add("--data", nargs="+", help="data sets; all that ROBUSTCF_DATA holds, or the embedded one")
-    add(
-        "--suite",
-        nargs="+",
-        default=["main"],
-        choices=["main", "large", "deep"],
-        help="100 trees of depth 4; 400 trees; depth 8",
-    )
-    add("--rows", type=int, help="customers per data set (10)")
-    add("--extra-rows", type=int, help="customers per data set of the suites large and deep (3)")
-    add("--alphas", nargs="*", type=float, help=f"besides naive ({' '.join(map(str, ALPHAS))})")
-    add(
-        "--contenders",
-        nargs="+",
-        default=[*SOLVERS, *PEERS],
-        choices=[*SOLVERS, *PEERS],
-        metavar="NAME",
-        help=f"of {', '.join([*SOLVERS, *PEERS])}",
-    )
-    add("--peer-python", default=sys.executable, help="the interpreter that has treecf and oceanpy")
-    add("--peer-rows", type=int, help="customers per data set that peers get (all)")
-    add("--limit", type=float, help="seconds per solve (60)")
-    add("--trees", type=int, default=100)
-    add("--depth", type=int, default=4)
-    add("--seed", type=int, default=0, help="of the split and the forest")
-    add("--out", type=Path, default=Path("bench-results"), help="folder; an interrupted run goes on there")
-    add("--fresh", action="store_true", help="discard what the folder holds")
-    add("--growth", action="store_true", help="also the growth curves")
-    add("--summary-only", action="store_true", help="measure nothing, summarise what the folder holds")
-    add(
-        "--quick",
-        action="store_true",
-        help="2 customers, naive and 0.05, 10 s per solve, unless said otherwise",
-    )
-    options = parser.parse_args(argv)
-    usual = QUICK if options.quick else WHOLE
-    for name, value in usual.items():
-        if getattr(options, name) is None:
-            setattr(options, name, value)
-    if options.rows < 1 or not options.limit > 0 or not all(0 < a <= 0.5 for a in options.alphas):
-        parser.error("--rows and --limit must be positive, --alphas in (0, 0.5]")
-    return options
 
 
 def run(options: argparse.Namespace) -> int:
@@ -113,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
                 measure(case, rows, names, options, store)
         if options.growth:
             growth.run(options, console)
-    return conclude(options.out)
+    return conclude(options.out, options.clock)
 
 
 def present(options: argparse.Namespace) -> list[str]:
@@ -188,15 +135,16 @@ def start_peers(world: World, names: list[str], python: str) -> dict[str, Peer]:
     return peers
 
 
-def conclude(folder: Path) -> int:
+def conclude(folder: Path, clock: str = "wall") -> int:
     """Tables, plots and the check of what a folder holds."""
     frame = pd.DataFrame(read(folder / "measurements.jsonl"))
     if frame.empty:
         console.print("nothing was measured")
         return 2
     solved = frame[frame.status != "setup"]
-    summary.write(frame, folder, console)
+    summary.write(frame, folder, console, clock)
     wrong, notes = agree.disagreements(solved)
+    wrong += growth.conclude(folder)
     (folder / "disagreements.txt").write_text("".join(f"{line}\n" for line in wrong))
     (folder / "peer-notes.txt").write_text("".join(f"{line}\n" for line in notes))
     if notes:

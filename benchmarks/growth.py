@@ -14,6 +14,7 @@ from rich.console import Console
 
 import robustcf as rc
 from benchmarks import plots
+from benchmarks.agree import disagreements
 from benchmarks.cases import SYNTHETIC, Case, World, data_sets, realise
 from benchmarks.contenders import OURS, PROVED, solve, warm_up
 from benchmarks.store import read
@@ -29,7 +30,7 @@ WIDE = ("spambase", "onlinenewspopularity")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Measure what is missing in `growth.jsonl`, then draw `growth-*.png`."""
+    """Measure what is missing in `growth.jsonl`."""
     path: Path = options.out / "growth.jsonl"
     done = {(r["axis"], r["data"], r["size"], r["contender"]) for r in read(path)}
     contenders = [n for n in (OURS, "highs-reduced") if n in options.contenders]
@@ -44,13 +45,19 @@ def run(options: argparse.Namespace, console: Console) -> None:
         else:
             lines = list(_times(world, wanted, 1 if options.quick else 3, options.limit))
         with path.open("a", encoding="utf-8") as file:
-            file.writelines(
-                json.dumps({"axis": axis, "data": case.data, "size": size} | r) + "\n" for r in lines
-            )
-    frame = pd.DataFrame(read(path))
-    frame.to_csv(options.out / "growth.csv", index=False)
+            key = {"axis": axis, "size": size, **case.key, "method": f"{METHOD}, {axis} = {size}"}
+            file.writelines(json.dumps(key | line) + "\n" for line in lines)
+
+
+def conclude(folder: Path) -> list[str]:
+    """Table and plots of the growth curves in a folder, and what contradicts in them."""
+    frame = pd.DataFrame(read(folder / "growth.jsonl"))
+    if frame.empty:
+        return []
+    frame.dropna(axis=1, how="all").to_csv(folder / "growth.csv", index=False)
     for axis, part in frame.groupby("axis", sort=False):
-        plots.growth(part, str(axis), options.out / f"growth-{axis}.png")
+        plots.growth(part, str(axis), folder / f"growth-{axis}.png")
+    return disagreements(frame[frame.axis != "customers"])[0]
 
 
 def plan(data: list[str], *, quick: bool) -> Iterator[tuple[str, int, Case]]:
@@ -75,13 +82,7 @@ def _times(world: World, names: list[str], rows: int, limit: float) -> Iterator[
     for turn, customer in enumerate(world.customers(rows)):
         for name in names[turn % 2 :] + names[: turn % 2]:
             answer = solve(name, world, customer, METHOD, Limits(limit))
-            yield {
-                "contender": name,
-                "row": customer.row,
-                "status": answer.status,
-                "seconds": answer.seconds,
-                "objective": answer.objective,
-            }
+            yield {"contender": name, "row": customer.row} | answer.record()
 
 
 def _throughput(world: World, count: int, limit: float) -> dict[str, Any]:

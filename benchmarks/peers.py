@@ -33,7 +33,10 @@ def importable(name: str, python: str) -> bool:
     """Whether that interpreter has the peer."""
     module = "ocean" if name == "oceanpy" else "treecf"
     command = [python, "-c", f"import joblib, sklearn, {module}"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:  # no such interpreter
+        return False
 
 
 class Peer:

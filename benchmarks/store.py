@@ -33,8 +33,8 @@ class Store:
         self.path = folder / "measurements.jsonl"
         about = folder / "run.json"
         if fresh:
-            self.path.unlink(missing_ok=True)
-            about.unlink(missing_ok=True)
+            for name in ("measurements.jsonl", "growth.jsonl", "run.json"):
+                (folder / name).unlink(missing_ok=True)
         settings = {**settings, "code": code_fingerprint()}
         if about.exists() and (old := json.loads(about.read_text())) != settings:
             changed = sorted(k for k in settings | old if settings.get(k) != old.get(k))

@@ -19,10 +19,17 @@ PROBLEM = [*CASE, "row", "method"]
 UNMEASURED = ("does_not_fit", "error")  # no time to compare
 
 
-def write(frame: pd.DataFrame, folder: Path, console: Console) -> None:
+def write(frame: pd.DataFrame, folder: Path, console: Console, clock: str = "wall") -> None:
     """Everything as CSV, Parquet and PNG into the folder, the tables also on the screen."""
-    solved = frame[frame.status != "setup"]
     frame.to_parquet(folder / "measurements.parquet")
+    share = (frame.cpu / frame.seconds)[frame.seconds > 0.05].median()
+    if share < 0.9:
+        console.print(
+            f"[yellow]the machine was busy: the median solve got {share:.0%} of a core; see --clock cpu"
+        )
+    if clock == "cpu":
+        frame = frame.assign(seconds=frame.cpu.fillna(frame.seconds))
+    solved = frame[frame.status != "setup"]
     frame[frame.status == "setup"].dropna(axis=1, how="all").to_csv(folder / "setup.csv", index=False)
     tables = {
         "times": times(solved),

@@ -22,7 +22,7 @@ from jobs.previous import Previous, open_previous, survivors
 from jobs.progress import stage
 from jobs.reduce import reduce_run, write_summary_table
 from jobs.rows import Question
-from jobs.scan import columns_of, find_duplicate, scan_chunk, twice
+from jobs.scan import Scanned, columns_of, find_duplicate, scan_chunk, twice
 from jobs.shard import AuditJob, explain_shard, pilot, shard_name
 from jobs.store import RunFolder
 from jobs.tables import Plan, plan_table
@@ -135,7 +135,7 @@ class _Audit:
             }
             try:
                 training = self._training()
-                manifest["plan"], manifest["data_hash"] = self._scan(training)
+                manifest["plan"], manifest["data_hash"] = self._plan(training)
             except BadInput:
                 if fresh:
                     self.run.remove()
@@ -178,28 +178,35 @@ class _Audit:
         for _ in fan_out(self.tasks.ray, lambda _: check, [0], 1):
             pass
 
-    def _scan(self, training: Any) -> tuple[dict[str, Any], str]:
-        customers = self.config.customers
-        found = []
+    def _scan(self) -> list[Scanned]:
+        """The first pass: pieces in the `_work` folder."""
+        found: dict[int, Scanned] = {}
         with stage("reading", self.plan.rows or 0) as progress:
             calls = [
-                (self.run, customers, self.question, self.schema, self.forest_ref, chunk)
+                (self.run, self.config.customers, self.question, self.schema, self.forest_ref, chunk)
                 for chunk in self.plan.chunks
             ]
             for call, scanned in self.tasks.run(scan_chunk, calls):
-                found.append((call[-1].number, scanned))
+                found[call[-1].number] = scanned
                 progress.advance(scanned.rows)
-        found.sort(key=lambda pair: pair[0])
-        rows = sum(s.rows for _, s in found)
+        return [found[number] for number in sorted(found)]
+
+    def _plan(self, training: Any) -> tuple[dict[str, Any], str]:
+        """How the work is cut, and a checksum of the rows that their order does not change."""
+        found = self._scan()
+        rows = sum(s.rows for s in found)
         if not rows:
-            raise BadInput(f"{customers.data}: the table has no rows")
-        if customers.id is not None:
-            self._refuse_duplicates([s.ids for _, s in found])
-        pieces = [name for _, s in found for name in s.pieces]
-        denied = sum(s.denied for _, s in found)
-        plan = {"rows": rows, "denied": denied, "invalid": sum(s.invalid for _, s in found), "pieces": pieces}
+            raise BadInput(f"{self.config.customers.data}: the table has no rows")
+        if self.config.customers.id is not None:
+            self._refuse_duplicates([s.ids for s in found])
+        plan: dict[str, Any] = {
+            "rows": rows,
+            "denied": sum(s.denied for s in found),
+            "invalid": sum(s.invalid for s in found),
+            "pieces": [name for s in found for name in s.pieces],
+        }
         plan["bits"] = self._bits(plan, training)
-        return plan, f"{sum(s.checksum for _, s in found) % 2**64:016x}"
+        return plan, f"{sum(s.checksum for s in found) % 2**64:016x}"
 
     def _refuse_duplicates(self, ids: Sequence[Any]) -> None:
         again = twice(np.concatenate(ids))
@@ -268,6 +275,8 @@ class _Audit:
         done = finished_shards(self.run, journal, "counterfactuals", wanted, self.tasks)
         done &= {name.removeprefix("keys/") for name in self.run.names("keys")}
         missing = shuffled(k for k, name in enumerate(wanted) if name not in done)
+        if missing and not self.run.names("_work").keys() >= set(plan["pieces"]):
+            self._scan()  # a finished run has cleared them away
         job = self.tasks.put(self._job(plan))
         finished = sum(
             journal.manifest["shards"][f"counterfactuals/{name}"].get("customers", 0) for name in done

@@ -63,12 +63,18 @@ def demo(
         int, typer.Option(min=1, help="Rejected customers to explain (at most those held out).")
     ] = 20,
     retrain: Annotated[int, typer.Option(min=1, help="Forests to train again.")] = 20,
+    output: Annotated[
+        str | None, typer.Option(help="Folder for the batch job's files; a temporary one by default.")
+    ] = None,
 ) -> None:
-    """Explain customers of the embedded credit data, then see what retraining does to the answers."""
+    """Explain customers of the embedded credit data, then see what retraining does to the answers.
+
+    Then the same as a batch job on a local Ray: `audit`, with its run folder and summary.
+    """
     from jobs.demo import run
 
-    with reporting_bad_input():
-        run(seed, customers, retrain)
+    with reporting_bad_input(), reporting_failures():
+        run(seed, customers, retrain, output)
 
 
 @app.command()

@@ -45,7 +45,7 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
         return
     options: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False} if where == "local" else {}
     try:
-        _refresh_authentication()
+        refresh_authentication()
         ray.init(
             address=where,
             log_to_driver=False,
@@ -54,7 +54,7 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
             runtime_env={"env_vars": environment(threads)},
             **options,
         )
-    except (ConnectionError, ValueError) as error:
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         _restore(before)
         raise BadInput(f"no Ray at {where}: {error}") from None
     try:
@@ -64,7 +64,7 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
         _restore(before)
 
 
-def _refresh_authentication() -> None:
+def refresh_authentication() -> None:
     """Ray reads its settings at import; it may have been imported before ours were made."""
     from ray import _raylet
 

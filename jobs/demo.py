@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.text import Text
 from sklearn.ensemble import RandomForestClassifier
@@ -21,8 +22,8 @@ TREES, DEPTH = 100, 4
 REPAID = 1
 
 
-def run(seed: int, customers: int, retrain: int) -> None:
-    """The whole story on one page."""
+def run(seed: int, customers: int, retrain: int, output: str | None = None) -> None:
+    """The whole story on one page, then the same as a batch job."""
     out = console()
     data = synthetic_credit(TRAINING_ROWS + HELD_OUT_ROWS, seed=seed)
     model = _train(data, seed)
@@ -52,6 +53,32 @@ def run(seed: int, customers: int, retrain: int) -> None:
         f"{len(answers)} answers ({len(rejected)} customers × {len(METHODS)}), {proved} of them proved, "
         f"in {seconds:.1f} s."
     )
+    _audit(out, data, explainer.forest, seed, retrain, output)
+
+
+def _audit(out: Console, data: Dataset, forest: Forest, seed: int, retrain: int, output: str | None) -> None:
+    """Everyone who was held out, as a job on Ray: shards, validation, summary."""
+    from jobs.demo_audit import audit_everyone
+
+    customers, training = data.X.iloc[TRAINING_ROWS:], data.X.iloc[:TRAINING_ROWS]
+    out.print()
+    out.print(Text(f"All {len(customers)} customers held out, as a batch job on Ray", style="bold"))
+    labels = data.y[:TRAINING_ROWS]
+    where = audit_everyone(data.schema, forest, customers, training, labels, METHODS, seed, retrain, output)
+    summary = pd.read_csv(where / "run/summary/summary.csv")
+    made = table(
+        "advice", "proved", "still valid", "95 % interval", right=("proved", "still valid", "95 % interval")
+    )
+    everyone = summary[summary["cohort"].isna()].sort_values("distance")
+    for method, (_, line) in zip(METHODS, everyone.iterrows(), strict=True):
+        made.add_row(
+            method_title(method),
+            str(line["n_optimal"] + line["n_no_recourse"]),
+            f"{line['validity']:.0%}",
+            f"{line['validity_low']:.0%} to {line['validity_high']:.0%}",
+        )
+    out.print(made)
+    out.print(Text(f"the run, its tables and its settings: {where}"), soft_wrap=True)
 
 
 def _train(data: Dataset, seed: int) -> RandomForestClassifier:

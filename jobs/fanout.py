@@ -45,7 +45,9 @@ def _drain(ray: Any, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
 
 def _cause(error: Any) -> Exception:
     """What the task itself raised (without Ray's class around it), or that it failed."""
-    return error.cause if isinstance(error.cause, BadInput) else TaskFailed(str(error))
+    if isinstance(error.cause, BadInput):
+        return error.cause
+    return TaskFailed(f"a task failed: {str(error).strip().splitlines()[-1]}")
 
 
 class Tasks:

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from jobs.badinput import BadInput
-from jobs.uri import find_files, open_filesystem, without_secrets
+from jobs.uri import base_of, find_files, open_filesystem, without_secrets
 
 PIECE = 65_536  # rows in memory at a time
 ENDINGS = (".parquet", ".pq", ".csv")
@@ -48,7 +48,7 @@ def plan_table(address: str, columns: Sequence[str]) -> Plan:
         name = path.rsplit("/", 1)[-1] if several else ""
         if path.lower().endswith(".csv"):
             _require(columns, _csv_columns(filesystem, path), path)
-            chunks.append(Chunk(len(chunks), address, path, name, None, 0))
+            chunks.append(Chunk(len(chunks), base_of(address), path, name, None, 0))
             rows = None
             continue
         try:
@@ -60,7 +60,7 @@ def plan_table(address: str, columns: Sequence[str]) -> Plan:
         _require(columns, present, path)
         first = 0
         for groups in _grouped(sizes):
-            chunks.append(Chunk(len(chunks), address, path, name, tuple(groups), first))
+            chunks.append(Chunk(len(chunks), base_of(address), path, name, tuple(groups), first))
             first += sum(sizes[g] for g in groups)
         rows = None if rows is None else rows + first
     infos = filesystem.get_file_info(files)
@@ -81,7 +81,7 @@ def _grouped(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The chunk's rows in pieces, the wanted columns only."""
-    filesystem = open_filesystem(_base(chunk))[0]
+    filesystem = open_filesystem(chunk.address)[0]
     wanted = list(dict.fromkeys(columns))
     try:
         if chunk.groups is None:
@@ -101,11 +101,6 @@ def read_table(address: str, columns: Sequence[str]) -> pa.Table:
         return pa.concat_tables(parts, promote_options="permissive")
     except pa.ArrowException as error:
         raise BadInput(f"{without_secrets(address)}: its files differ: {_first_line(error)}") from None
-
-
-def _base(chunk: Chunk) -> str:
-    """An address that opens the chunk's filesystem: a glob's stars are no part of a host."""
-    return chunk.address.partition("*")[0] if "://" in chunk.address else chunk.address
 
 
 def _csv_options(columns: Sequence[str] | None, include: Sequence[str]) -> Any:

@@ -57,6 +57,19 @@ def open_filesystem(address: str) -> tuple[Any, str]:
             raise BadInput(f"{without_secrets(address)}: cannot be opened: {error}") from None
 
 
+def base_of(address: str) -> str:
+    """The folder above a glob's first star, with the parameters of the address.
+
+    >>> base_of("s3://bucket/in/part-*.parquet?region=eu")
+    's3://bucket/in?region=eu'
+    """
+    head, star, tail = address.partition("*")
+    if not star or not is_uri(address):
+        return address
+    _, mark, query = tail.rpartition("?")
+    return head.rpartition("/")[0] + mark + query
+
+
 def is_local(address: str) -> bool:
     from pyarrow import fs
 
@@ -69,11 +82,8 @@ def find_files(address: str, endings: Sequence[str]) -> tuple[Any, list[str]]:
 
     shown = without_secrets(address)
     if is_uri(address):
-        head, star, _ = address.partition("*")
-        base = head if not star else head.rpartition("/")[0]
-        query = "?" + urlsplit(address).query if star and urlsplit(address).query else ""
-        filesystem, root = open_filesystem(base + query)
-        pattern = open_filesystem(address)[1] if star else root
+        filesystem, root = open_filesystem(base_of(address))
+        pattern = open_filesystem(address)[1] if "*" in address else root
     else:
         filesystem, root, pattern = fs.LocalFileSystem(), address, address
     try:

@@ -164,4 +164,3 @@ def numbers_at(problem: Problem, choice: np.ndarray, moves: Moves, numbers: np.n
     """The chosen cells' numbers; a feature that stays in its cell keeps its own."""
     point: np.ndarray = moves.number[problem.cell[problem.start[:-1] + choice]]
     return np.where(np.isnan(point), numbers, point)
-

@@ -36,7 +36,7 @@ class Guarantee:
 
     @property
     def verdict(self) -> str:
-        """"guaranteed", "vacuous" (δ ≥ 1) or "not guaranteed" (the trees are not convex)."""
+        """ "guaranteed", "vacuous" (δ ≥ 1) or "not guaranteed" (the trees are not convex)."""
         if not self.convex:
             return "not guaranteed"
         return "vacuous" if min(self.log_delta, self.log_delta_p_star) >= 0 else "guaranteed"
@@ -124,7 +124,9 @@ def _can_move(feature: Feature, number: float) -> bool:
     high = high if feature.upper is None else feature.upper
     step = feature.step
     if step is None:
-        return any(_allows(feature, number, x) for x in (low, high, float((low + number) / 2), (number + high) / 2))
+        return any(
+            _allows(feature, number, x) for x in (low, high, float((low + number) / 2), (number + high) / 2)
+        )
     ends = [math.ceil(low / step), math.floor(high / step)]
     near = [math.floor(number / step) + i for i in (-1, 0, 1, 2)]
     return any(_allows(feature, number, float(m * step)) for m in ends + near)

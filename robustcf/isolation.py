@@ -26,11 +26,14 @@ from robustcf.methods import Method
 from robustcf.problem import Problem, build_problem, choice_within, leaf_votes
 from robustcf.solve.contract import BestScore, cheapest, settle
 from robustcf.solve.grid import highest_score, solve_grid
+from robustcf.solve.handover import HandOver
+from robustcf.solve.highs import Highs
 from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
+from robustcf.solve.milp import MilpEngine
 from robustcf.training import Training
 
 UNIT = 2**40  # one step of a path in fixed point
-STARTS = 4  # training rows from which a search starts
+STARTS, ENOUGH = 15, 3  # training rows to start a search from, and points found that suffice
 MOST_ROWS = 2000  # training rows that are looked at for starts
 BAND = 1e-9  # sums of path lengths this close to the bound may fall either way in floating point
 
@@ -70,6 +73,7 @@ class Isolation:
         }
 
     def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
+        tools = _with_highs(tools)
         detector = self.detectors[row.target]
         demands = self.thresholds.demands(row.target, methods)
         moves = moves_of(detector.geometry, row.numbers, row.encoded)
@@ -118,9 +122,12 @@ class Isolation:
                 continue
             if near is None:
                 near = self._near_rows(row, moves, detector)
-            tries = [choice_within(p, cells) for cells in near]
-            climbed = [c for start in [cheapest(p), *tries] if start is not None for c in _cross_climbs(p, start)]
-            starts += [improve(p, c) for c in climbed if p.reaches(c)]
+            before = len(starts)
+            for start in (cheapest(p), *(choice_within(p, cells) for cells in near)):
+                climbed = [] if start is None else _cross_climbs(p, start)
+                starts += [improve(p, c) for c in climbed if p.reaches(c)]
+                if len(starts) - before >= ENOUGH:
+                    break
         return starts
 
     def _near_rows(self, row: Customer, moves: Moves, detector: Detector) -> np.ndarray:
@@ -131,7 +138,8 @@ class Isolation:
         encoded = encode(self.thresholds.schema, points)
         score = self.thresholds.forest.score(encoded, row.target, self.thresholds.voting)
         short = np.maximum(0.0, 0.6 - score) - np.minimum(0.0, detector.model.decision_function(encoded))
-        return cells[np.argsort(short, kind="stable")[:STARTS]]
+        nearest: np.ndarray = cells[np.argsort(short, kind="stable")[:STARTS]]
+        return nearest
 
     def _relaxed(
         self,
@@ -160,12 +168,21 @@ class Isolation:
             status="relaxed",
             objective=swapped.objective(choice),
             relaxation=short,
-            reason=f"no allowed point reaches the score and passes the isolation forest; relaxed by {short:.4g}",
+            reason=f"no allowed point has the score and passes the isolation forest; relaxed by {short:.4g}",
         )
         answer.numbers = numbers_at(swapped, choice, moves, row.numbers)
         if unproved > 0:
-            answer.reason = f"{answer.reason}, of which at most {unproved:.4g} might be avoidable (time limit)"
+            answer.reason = (
+                f"{answer.reason}, of which at most {unproved:.4g} might be avoidable (time limit)"
+            )
         return answer
+
+
+def _with_highs(tools: Tools) -> Tools:
+    """HiGHS behind our own engine, which is at its best with the forest's trees alone."""
+    if tools.engine.name != "engine":
+        return tools
+    return replace(tools, engine=HandOver(tools.engine, MilpEngine(Highs())))
 
 
 def _cross_climbs(p: Problem, start: np.ndarray) -> list[np.ndarray]:
@@ -183,7 +200,9 @@ def _fit(
     n_trees: int,
     seed: int,
 ) -> Detector:
-    model = SklearnIsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed).fit(rows)
+    model = SklearnIsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed).fit(
+        rows
+    )
     geometry = compile_geometry(thresholds.forest, thresholds.schema, _trees_of(model))
     forest_votes = leaf_votes(geometry, target, thresholds.voting)
     first = len(thresholds.forest.left)
@@ -192,7 +211,11 @@ def _fit(
     lengths[node >= first] = _path_lengths(model)[node[node >= first] - first]
     votes = np.vstack([forest_votes, np.rint(lengths * UNIT).astype(np.int64)])
     complete = rows[~np.isnan(rows).any(axis=1)]
-    numbers = decode(thresholds.schema, complete[:MOST_ROWS]) if len(complete) else np.zeros((0, len(geometry.action)))
+    numbers = (
+        decode(thresholds.schema, complete[:MOST_ROWS])
+        if len(complete)
+        else np.zeros((0, len(geometry.action)))
+    )
     cells = np.array(
         [geometry.cell_of(x, n) for x, n in zip(complete, numbers, strict=False)], dtype=np.int64
     ).reshape(len(numbers), -1)

@@ -109,7 +109,9 @@ class ConvexApproximation:
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie strictly between 0 and 1")
         if self.voting != "hard":
-            raise ValueError("the convex approximation counts hard votes; soft ones are infeasible nearly everywhere")
+            raise ValueError(
+                "the convex approximation counts hard votes; soft ones are infeasible nearly everywhere"
+            )
 
     def threshold(self, n_trees: int) -> float:
         return 1.0
@@ -144,7 +146,7 @@ class IsolationForest:
 
     def __post_init__(self) -> None:
         c = self.contamination
-        if c != "auto" and (isinstance(c, str) or not 0 < c <= 0.5):
+        if c != "auto" and not (isinstance(c, int | float) and 0 < c <= 0.5):
             raise ValueError(f"contamination is {c!r}; it must lie in (0, 1/2] or be 'auto'")
         if self.n_trees < 1:
             raise ValueError(f"n_trees is {self.n_trees}; an isolation forest needs at least one tree")
@@ -239,6 +241,8 @@ class RobX:
         Stable training rows that are tried.
     step : float
         Share of the way from the naive explanation to a stable row, per step.
+    on : {"class", "score"}
+        What is perturbed: the predicted class, as in the paper's experiments, or the score.
 
     Examples
     --------
@@ -251,6 +255,7 @@ class RobX:
     sigma: float = 0.1
     neighbours: int = 10
     step: float = 0.05
+    on: Literal["class", "score"] = "class"
     name = "robx"
     alpha = None
     beta = None
@@ -264,6 +269,8 @@ class RobX:
             raise ValueError(f"sigma is {self.sigma}; it must be a positive number")
         if not 0 < self.step <= 1:
             raise ValueError(f"step is {self.step}; it must lie in (0, 1]")
+        if self.on not in ("class", "score"):
+            raise ValueError(f"on is {self.on!r}; choose 'class' or 'score'")
 
     @property
     def parameter(self) -> float:

@@ -1,1 +1,197 @@
-class Outlier: ...
+"""Nearest point under the 1-LOF penalty: min f(x, x0) + λ · lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)).
+
+One problem per training row xᵢ considered, in which xᵢ is the nearest to x. For a fixed share
+μ ∈ [0, 1] of the penalty's slope, each is bounded below by a plain problem with other costs,
+
+    min Σ_f [f(x, x0) + μ λ lrd f(x, xᵢ)] + (1 - μ) λ lrd Δ,
+
+which the engines solve; every point met is a candidate. What these bounds leave open is solved as
+an integer program (`lofmilp`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from robustcf.ask import Answer, Customer, Thresholds, Tools, numbers_at
+from robustcf.cells import Moves, moves_of
+from robustcf.check import distance
+from robustcf.lofmilp import solve_row
+from robustcf.lofpoints import Points, points_of
+from robustcf.methods import LocalOutlierFactor, Method
+from robustcf.neighbours import Neighbours, neighbours_of
+from robustcf.problem import Problem, build_problem
+from robustcf.solve.contract import Limits
+from robustcf.solve.grid import solve_grid
+from robustcf.training import Training
+
+TOLERANCE = 1e-9  # relative: bounds this close to the best point prove it
+SHARES = 4  # values of μ tried between 0 and 1
+
+
+class Outlier:
+    """The threshold family with a 1-LOF penalty on top."""
+
+    def __init__(self, thresholds: Thresholds, training: Training) -> None:
+        self.thresholds, self.training = thresholds, training
+        for target in training.targets:
+            if len(training.predicted(target)) < 2:
+                raise ValueError(
+                    f"LocalOutlierFactor needs two distinct training rows that are predicted as {target!r}"
+                )
+
+    def neighbours(self, row: Customer, method: Method) -> Neighbours:
+        assert isinstance(method, LocalOutlierFactor)
+        rows = self.training.predicted(row.target)
+        return neighbours_of(self.thresholds.schema, rows, row.numbers, method.neighbours)
+
+    def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
+        plain = self.thresholds.answers(row, methods, tools)
+        return [
+            answer
+            if answer.status not in ("optimal", "feasible")
+            else self._answer(row, method, answer, tools)
+            for method, answer in zip(methods, plain, strict=True)
+        ]
+
+    def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
+        assert isinstance(method, LocalOutlierFactor)
+        return method.weight * self.neighbours(row, method).outlier_factor(point)
+
+    def complaints(self, row: Customer, method: Method, answer: Answer, encoded: np.ndarray) -> list[str]:
+        return []
+
+    def _answer(self, row: Customer, method: Method, plain: Answer, tools: Tools) -> Answer:
+        assert isinstance(method, LocalOutlierFactor)
+        near = self.neighbours(row, method)
+        search = _Search(self.thresholds, row, method, near, tools)
+        assert plain.numbers is not None
+        search.consider(plain.numbers)
+        bound = search.run(plain.lower_bound, plain.numbers)
+        proved = bound >= search.upper - TOLERANCE * max(1.0, abs(search.upper))
+        return replace(
+            plain,
+            status="optimal" if proved else "feasible",
+            numbers=search.best,
+            objective=search.upper,
+            lower_bound=search.upper if proved else min(bound, search.upper),
+            nodes=plain.nodes + search.nodes,
+        )
+
+
+@dataclass
+class _Search:
+    """One customer and weight: the best point so far, and bounds row by row."""
+
+    thresholds: Thresholds
+    row: Customer
+    method: LocalOutlierFactor
+    near: Neighbours
+    tools: Tools
+    upper: float = math.inf
+    best: np.ndarray | None = None
+    nodes: int = 0
+    end: float = field(init=False)
+    moves: Moves = field(init=False)
+    points: Points = field(init=False)
+    demand: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.end = time.monotonic() + self.tools.limits.seconds
+        geometry = self.thresholds.geometry
+        self.moves = moves_of(geometry, self.row.numbers, self.row.encoded)
+        self.points = points_of(geometry, self.moves, self.row.numbers, self.near)
+        (self.demand,) = self.thresholds.demands(self.row.target, [self.method])
+
+    def consider(self, point: np.ndarray) -> float:
+        """A point that reaches the threshold; its objective."""
+        moved = distance(self.thresholds.schema, self.row.numbers, point)
+        value = moved + self.method.weight * self.near.outlier_factor(point)
+        if value < self.upper:
+            self.upper, self.best = value, point
+        return value
+
+    def closed(self, bound: float) -> bool:
+        """Whether a bound leaves nothing (or within the gap allowed, nothing worth the time)."""
+        slack = max(TOLERANCE * max(1.0, abs(self.upper)), self.method.gap * abs(self.upper))
+        return bound >= self.upper - slack
+
+    def run(self, nearest: float, plain: np.ndarray) -> float:
+        """All training rows, the most promising first; the least bound that remains."""
+        slope = self.method.weight * self.near.density
+        apart = self.near.distances(self.row.numbers)
+        # f(x, xᵢ) ≥ f(x0, xᵢ) - f(x, x0), and f(x, x0) is at least what the threshold costs
+        turn = np.where(slope > 1.0, np.maximum(nearest, apart - self.near.delta), nearest)
+        bounds = turn + slope * np.maximum(self.near.delta, apart - turn)
+        open_, shares = [], {}
+        for i in np.argsort(bounds, kind="stable"):
+            if not self.closed(bounds[i]):
+                bounds[i], shares[i] = self._bound(int(i), float(bounds[i]), plain)
+                open_.append(i)
+        for i in sorted(open_, key=lambda i: float(bounds[i])):
+            if not self.closed(bounds[i]) and time.monotonic() < self.end:
+                bounds[i] = max(bounds[i], self._integer_program(int(i), shares[i]))
+        return float(bounds.min())
+
+    def _bound(self, i: int, bound: float, plain: np.ndarray) -> tuple[float, float]:
+        """The best of a few plain problems for row i, and the share μ that gave it."""
+        slope, delta = self.method.weight * self.near.density[i], self.near.delta[i]
+        best_share, seen = 0.0, {0.0: float(self.near.distances(plain)[i])}
+        low, high, share = 0.0, 1.0, 1.0
+        for _ in range(SHARES + 1):
+            problem, moves, fixed = self.plain_problem(i, share)
+            solution = solve_grid(problem, [int(problem.demand[0])], self.tools.engine, self._limits())[0]
+            self.nodes += solution.nodes
+            if solution.lower_bound + fixed > bound:
+                bound, best_share = solution.lower_bound + fixed, share
+            if solution.choice is None:
+                break
+            point = numbers_at(problem, solution.choice, moves, self.row.numbers)
+            self.consider(point)
+            reach = float(self.near.distances(point)[i])
+            seen[share] = reach
+            if self.closed(bound) or abs(reach - delta) <= 1e-12 or time.monotonic() >= self.end:
+                break
+            if reach > delta:  # the penalty still slopes here: more of it
+                low = share
+            else:
+                high = share
+            if low >= 1.0 or slope == 0.0:
+                break
+            share = (low + high) / 2
+        return bound, best_share
+
+    def plain_problem(self, i: int, share: float) -> tuple[Problem, Moves, float]:
+        """The plain problem that bounds row i at a share μ, its moves, and the constant to add."""
+        slope = self.method.weight * float(self.near.density[i])
+        moves = self.points.moves(self.moves, self.points.own + share * slope * self.points.other[i])
+        votes = self.thresholds.votes[self.row.target]
+        problem = build_problem(self.thresholds.geometry, moves, votes, self.demand)
+        return problem, moves, (1 - share) * slope * float(self.near.delta[i])
+
+    def _integer_program(self, i: int, share: float) -> float:
+        problem, _, fixed = self.plain_problem(i, share)
+        found = solve_row(
+            problem,
+            self.upper - fixed,
+            self.points,
+            self.near,
+            i,
+            self.method.weight,
+            self.upper,
+            self.row.numbers,
+            replace(self._limits(), gap=self.method.gap),
+            self.tools.engine,
+        )
+        self.nodes += found.nodes
+        for point in found.points:
+            self.consider(point)
+        return found.bound if self.points.complete else -math.inf
+
+    def _limits(self) -> Limits:
+        return replace(self.tools.limits, seconds=max(self.end - time.monotonic(), 0.01))

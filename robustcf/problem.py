@@ -74,7 +74,7 @@ class Problem(NamedTuple):
 
 
 def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
-    """Each leaf's integer votes for the target class, shape (1, leaves); trees beside the forest have none."""
+    """Each leaf's integer votes for the target class, shape (1, leaves); other trees have none."""
     forest = geometry.forest
     c = forest.class_index(target)
     node = geometry.leaves.node

@@ -115,7 +115,9 @@ class Calibration:
     bias: float
 
     @classmethod
-    def fit(cls, predicted: np.ndarray, measured: np.ndarray, weight: np.ndarray | None = None) -> Calibration:
+    def fit(
+        cls, predicted: np.ndarray, measured: np.ndarray, weight: np.ndarray | None = None
+    ) -> Calibration:
         """Learn from pairs: the validity predicted and the share of retrained forests that agreed.
 
         Parameters
@@ -138,4 +140,5 @@ class Calibration:
 
     def __call__(self, predicted: np.ndarray) -> np.ndarray:
         """The validity to expect; beyond what was seen, the nearest that was."""
-        return np.interp(np.asarray(predicted, dtype=float), self.predicted, self.measured)
+        expected: np.ndarray = np.interp(np.asarray(predicted, dtype=float), self.predicted, self.measured)
+        return expected

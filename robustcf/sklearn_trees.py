@@ -125,21 +125,29 @@ def _build_tree(forest: Forest, t: int) -> DecisionTreeClassifier:
     return model
 
 
+FEW_ROWS = 64  # below this the ensemble's thread pool costs more than its trees' answers
+
+
 def judge_rows(model: Any, X: np.ndarray, voting: Voting) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of every class and the predicted position, by the model's own code."""
-    names = getattr(model, "feature_names_in_", None)
-    named: Any = X if names is None else pd.DataFrame(X, columns=names)
-    if voting == "soft":
-        scores = model.predict_proba(named)
+    """Scores of every class and the predicted position, by scikit-learn's own code.
+
+    Soft votes of many rows are the model's `predict_proba`; of few rows, its members' own
+    `predict_proba` summed in the same order, which is the same to the last bit.
+    """
+    if voting == "soft" and (len(X) >= FEW_ROWS or isinstance(model, DecisionTreeClassifier)):
+        names = getattr(model, "feature_names_in_", None)
+        scores = model.predict_proba(X if names is None else pd.DataFrame(X, columns=names))
         return scores, scores.argmax(axis=1)
-    if isinstance(model, DecisionTreeClassifier):
-        X = named
-    columns = getattr(model, "estimators_features_", None)
-    votes = np.zeros((len(X), len(model.classes_)))
-    for i, tree in enumerate(members(model)):
-        proba = tree.predict_proba(X if columns is None else X[:, columns[i]])
-        known = proba.argmax(axis=1)
-        if proba.shape[1] != votes.shape[1]:
-            known = np.asarray(tree.classes_, dtype=int)[known]
-        votes[np.arange(len(X)), known] += 1
-    return votes / len(members(model)), votes.argmax(axis=1)
+    trees = members(model)
+    columns = getattr(model, "estimators_features_", [slice(None)] * len(trees))
+    X32 = X.astype(np.float32)
+    total = np.zeros((len(X), len(model.classes_)))
+    for tree, mine in zip(trees, columns, strict=True):
+        proba = tree.predict_proba(X32[:, mine], check_input=False)
+        if voting == "hard":
+            proba = np.eye(proba.shape[1])[proba.argmax(axis=1)]
+        if proba.shape[1] == total.shape[1]:
+            total += proba
+        else:  # a member that has not seen every class
+            total[:, np.asarray(tree.classes_, dtype=int)] += proba
+    return total / len(trees), total.argmax(axis=1)

@@ -65,7 +65,9 @@ class Training:
         """
         mine = self.forest.predict(self.X, self.voting) == self.forest.class_index(target)
         rows = self.X[mine & ~np.isnan(self.X).any(axis=1)]
-        numbers = decode(self.schema, np.unique(rows, axis=0)) if len(rows) else np.zeros((0, len(self.schema)))
+        numbers = (
+            decode(self.schema, np.unique(rows, axis=0)) if len(rows) else np.zeros((0, len(self.schema)))
+        )
         _, first = np.unique(coordinates(self.schema, numbers), axis=0, return_index=True)
         return numbers[np.sort(first)]
 
@@ -74,7 +76,8 @@ def coordinates(schema: Schema, numbers: np.ndarray) -> np.ndarray:
     """Rows as points whose l1 distance is the paper's f.
 
     >>> from robustcf.schema import Feature
-    >>> schema = Schema((Feature("a", "continuous", low=0, high=4), Feature("b", "categorical", values="xyz")))
+    >>> a, b = Feature("a", "continuous", low=0, high=4), Feature("b", "categorical", values="xyz")
+    >>> schema = Schema((a, b))
     >>> coordinates(schema, np.array([[1.0, 2.0]]))
     array([[0.25, 0.  , 0.  , 0.25]])
     """

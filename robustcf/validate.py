@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
 from robustcf.forest import Forest, ForestError, Label, Voting
@@ -191,7 +192,9 @@ def retrain(
     if X.ndim != 2 or X.shape[1] != forest.n_features:
         raise ForestError(f"training rows have shape {X.shape}, the forest takes {forest.n_features} columns")
     model: Any = build_estimator(forest.estimator, seed, n_trees, threads)
-    again = Forest.from_sklearn(model.fit(X, y))
+    with parallel_config("threading"):  # a bagging would start processes otherwise
+        model.fit(X, y)
+    again = Forest.from_sklearn(model)
     if again.classes != forest.classes:
         labels, known = list(again.classes), list(forest.classes)
         raise ForestError(f"the training labels are {labels}, those of the forest {known}")

@@ -16,11 +16,12 @@ class SolverError(RuntimeError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Set explicitly on every solver: wall-clock seconds, threads and seed."""
+    """Set explicitly on every solver: wall-clock seconds, threads, seed and relative gap."""
 
     seconds: float = 60.0
     threads: int = 1
     seed: int = 0
+    gap: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Our own exact engine: cheap prices first, a linear program's where they pay, compiled search.
 
-A problem is reduced, priced by a few rounds of ascent, filtered and searched for a moment. What
-is still open is priced by its linear relaxation and searched under a budget; every subtree that
-outgrows its budget is priced anew (the same relaxation, re-solved warm), and once most of its
-options have died it starts over as a smaller problem of its own.
+A problem is reduced; where few choices are cheaper than the best known, each is tried. Else it
+is priced by a few rounds of ascent, filtered and searched for a moment. What is still open is
+priced by its linear relaxation and searched under a budget; what outgrows that is split in two by
+strong branching (the same relaxation, re-solved warm), and once enough of its options have died a
+subtree starts over as a smaller problem of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ ENUMERATE = 400_000  # leaf visits that trying every cheaper choice may cost
 ROUNDS = 10  # of price ascent before the first filter
 QUICK = 64  # nodes searched under cheap or inherited prices
 BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced anew
+STRONG = 4  # cuts tried when a subtree is split by its relaxation, and twice as many
+HARD = 4000  # after so many nodes
 SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem of its own
 HEIGHT = 256  # open nodes of one search; more are handed back, so memory is bounded
 CHUNK = 256  # nodes between looks at the clock
@@ -42,11 +45,15 @@ CHUNK = 256  # nodes between looks at the clock
 
 @dataclass
 class _Open:
-    """A subtree still to be searched: its options alive, its bound, and prices to try first."""
+    """A subtree still to be searched: its options alive, its bound, and prices to search it with.
+
+    `relaxed` says that the prices are its own relaxation's, and not cheap or inherited ones.
+    """
 
     alive: np.ndarray
     bound: float
     prices: Prices | None
+    relaxed: bool = False
 
 
 @dataclass
@@ -119,7 +126,7 @@ class _Search:
             if node.bound >= self.upper - EPSILON:
                 continue
             if node.prices is not None:
-                left = self._run(problem, F, stack, node, QUICK)
+                left = self._run(problem, F, stack, node, BUDGET if node.relaxed else QUICK)
                 if not left or self.finished:
                     todo += left
                     continue
@@ -128,15 +135,45 @@ class _Search:
                 continue
             if relaxation is None:
                 relaxation = Relaxation(problem, F, self.maximise)
-            priced = relaxation.prices(node.alive, self.end - time.monotonic())
-            if priced is None:
-                if time.monotonic() >= self.end:
-                    todo.append(node)
-                else:
-                    todo += self._without_prices(problem, node)
+            if node.relaxed:
+                todo += self._split(problem, relaxation, node)
                 continue
-            todo += self._run(problem, F, stack, _Open(node.alive, node.bound, priced), BUDGET)
+            priced = relaxation.prices(node.alive, self.end - time.monotonic())
+            if priced is not None:
+                todo.append(_Open(node.alive, node.bound, priced, relaxed=True))
+            elif time.monotonic() >= self.end:
+                todo.append(node)
+            else:
+                todo += self._without_prices(problem, node)
         return min([self.upper, lowest] + [node.bound for node in todo])
+
+    def _split(self, problem: Problem, relaxation: Relaxation, node: _Open) -> list[_Open]:
+        """Two halves of a subtree that its prices could not close, by strong branching.
+
+        The cuts at which the relaxation is most torn are tried on both sides; the one whose sides
+        both rise most is taken. The side that looks better comes last, to be searched first.
+        """
+        here = relaxation.bound(node.alive, self.end - time.monotonic())
+        best, halves = -1.0, []
+        most = STRONG if self.nodes < HARD else 2 * STRONG
+        for f, cut in relaxation.undecided(node.alive, most) or [self._middle(problem, node.alive)]:
+            sides = []
+            for low_side in (True, False):
+                alive = node.alive.copy()
+                options = np.arange(problem.start[f], problem.start[f + 1])
+                low = options < cut if problem.ordered[f] else options == cut
+                alive[options[low != low_side]] = False
+                sides.append((relaxation.bound(alive, self.end - time.monotonic()), alive))
+            rises = [max(min(value, self.upper) - here, 1e-9) for value, _ in sides]
+            if rises[0] * rises[1] > best:
+                best, halves = rises[0] * rises[1], sorted(sides, key=lambda side: -side[0])
+        return [_Open(alive, node.bound, None) for _, alive in halves]
+
+    def _middle(self, problem: Problem, alive: np.ndarray) -> tuple[int, int]:
+        """A cut through the middle of the feature with most options."""
+        f = int(np.add.reduceat(alive, problem.start[:-1]).argmax())
+        options = np.flatnonzero(alive[problem.start[f] : problem.start[f + 1]]) + problem.start[f]
+        return f, int(options[len(options) // 2 if problem.ordered[f] else 0])
 
     def _run(self, problem: Problem, F: Factors, stack: Stack, node: _Open, budget: int) -> list[_Open]:
         """Search under fixed prices; what is open when the budget is gone, shallowest first."""

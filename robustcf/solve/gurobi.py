@@ -35,7 +35,7 @@ class Gurobi:
                 "Threads": limits.threads,
                 "Seed": limits.seed,
                 "TimeLimit": limits.seconds,
-                "MIPGap": 0.0,
+                "MIPGap": limits.gap,
                 "MIPGapAbs": 0.0,
                 "FeasibilityTol": 1e-9,
                 "IntFeasTol": 1e-9,
@@ -43,8 +43,7 @@ class Gurobi:
                 "DualReductions": 0,  # so that "infeasible" is said plainly
             }.items():
                 grb.setParam(parameter, value)
-            kinds = np.full(len(model.cost), "C")
-            kinds[: model.n_binary] = "B"
+            kinds = np.where(model.is_binary, "B", "C")
             x: Any = grb.addMVar(len(model.cost), lb=0.0, ub=1.0, obj=model.cost, vtype=kinds)
             grb.ObjCon = model.offset
             sense = np.where(model.lower == model.upper, "=", np.where(np.isinf(model.upper), ">", "<"))

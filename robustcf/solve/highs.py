@@ -28,7 +28,7 @@ class Highs:
             "parallel": "off" if limits.threads == 1 else "on",
             "random_seed": limits.seed,
             "time_limit": float(limits.seconds),
-            "mip_rel_gap": 0.0,
+            "mip_rel_gap": float(limits.gap),
             "mip_abs_gap": 0.0,
             "mip_feasibility_tolerance": 1e-9,
             "primal_feasibility_tolerance": 1e-9,
@@ -38,7 +38,7 @@ class Highs:
                 raise SolverError(f"HiGHS refused {option} = {value}")
         lp = linear_program(model)
         binary, real = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
-        lp.integrality_ = [binary] * model.n_binary + [real] * (len(model.cost) - model.n_binary)
+        lp.integrality_ = [binary if b else real for b in model.is_binary]
         highs.passModel(lp)
         if model.start is not None:
             start = highspy.HighsSolution()

@@ -12,7 +12,7 @@ votes before the solver goes on: what is finally called optimal is so by exact a
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -27,7 +27,10 @@ RELAXATION = 1e-7  # of the score rows, in units of one vote
 
 @dataclass
 class Milp:
-    """min cost·x with lower <= A x <= upper, 0 <= x <= 1, the first `n_binary` columns binary."""
+    """min cost·x with lower <= A x <= upper, 0 <= x <= 1.
+
+    The first `n_binary` columns are binary, and so are those marked in `also_binary`, if given.
+    """
 
     cost: np.ndarray
     matrix: sp.csr_matrix
@@ -37,6 +40,13 @@ class Milp:
     links_from: np.ndarray
     offset: float = 0.0
     start: np.ndarray | None = None
+    also_binary: np.ndarray | None = None
+
+    @property
+    def is_binary(self) -> np.ndarray:
+        """Which columns are binary."""
+        first = np.arange(len(self.cost)) < self.n_binary
+        return first if self.also_binary is None else first | self.also_binary
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ class MilpEngine:
         best = np.inf if incumbent is None else problem.objective(incumbent)
         while True:
             model.start = None if incumbent is None else point_of(problem, incumbent)
-            left = Limits(max(end - time.monotonic(), 0.0), limits.threads, limits.seed)
+            left = replace(limits, seconds=max(end - time.monotonic(), 0.0))
             result = self.backend.solve(model, left)
             nodes += result.nodes
             choice = None if result.x is None else choice_of(problem, result.x)
@@ -107,14 +117,29 @@ class MilpEngine:
         model.offset = 0.0
         model.lower[-len(problem.demand)] = -np.inf  # the score is now the objective
         model.start = None if incumbent is None else point_of(problem, incumbent)
-        result = self.backend.solve(model, limits)
-        found, choice = -(2**62), None
-        for candidate in (incumbent, None if result.x is None else choice_of(problem, result.x)):
+        end, found, choice = time.monotonic() + limits.seconds, -(2**62), incumbent
+        if incumbent is not None:
+            votes = problem.votes_of(incumbent)
+            if (votes[1:] >= problem.demand[1:]).all():
+                found = int(votes[0])
+            else:
+                choice = None
+        while True:
+            left = replace(limits, seconds=max(end - time.monotonic(), 0.0))
+            result = self.backend.solve(model, left)
+            candidate = None if result.x is None else choice_of(problem, result.x)
             if candidate is None:
-                continue
+                break
             votes = problem.votes_of(candidate)
-            if (votes[1:] >= problem.demand[1:]).all() and int(votes[0]) > found:
-                found, choice = int(votes[0]), candidate
+            if (votes[1:] >= problem.demand[1:]).all():
+                if int(votes[0]) > found:
+                    found, choice = int(votes[0]), candidate
+                break
+            _cut_off(model, problem, candidate)  # short of another condition by the solver's tolerance
+            model.start = None
+            if time.monotonic() >= end:
+                result = MilpResult("limit", None, result.bound, 0)
+                break
         highest = int(sum(problem.votes[0, a:b].max() for a, b in _trees(problem)))
         if result.status == "optimal" and choice is not None:
             return BestScore(choice, found, found)
@@ -135,7 +160,11 @@ def _unit(problem: Problem, condition: int) -> float:
 def build_model(problem: Problem) -> Milp:
     """The whole formulation; conditions' score rows come last."""
     question, n_questions = _questions(problem)
-    rows, columns, values, upper, links_from = _link_rows(problem, question, n_questions)
+    if problem.n_leaves:
+        rows, columns, values, upper, links_from = _link_rows(problem, question, n_questions)
+    else:  # every tree has but one outcome
+        rows = columns = np.zeros(0, dtype=np.int64)
+        values, upper, links_from = np.zeros(0), np.zeros(0), np.zeros((0, 4), dtype=np.int64)
     links = sp.csr_matrix((values, (rows, columns)), shape=(len(upper), n_questions + problem.n_leaves))
     cost = np.zeros(n_questions + problem.n_leaves)
     offset = 0.0

@@ -42,15 +42,29 @@ class Relaxation:
             self._highs.setOptionValue(option, value)
         self._highs.passModel(linear_program(model))
 
-    def prices(self, alive: np.ndarray, seconds: float) -> Prices | None:
-        """The best prices for the options alive; None if the LP gives none (infeasible, limit)."""
+    def bound(self, alive: np.ndarray, seconds: float) -> float:
+        """The relaxation's value with these options alive: inf if infeasible, nan if out of time."""
         lower, upper = _question_bounds(self._problem, alive, self._n_questions)
         self._highs.changeColsBounds(
             self._n_questions, np.arange(self._n_questions, dtype=np.int32), lower, upper
         )
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
         self._highs.run()
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        status = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kOptimal:
+            return float(self._highs.getInfo().objective_function_value)
+        return np.inf if status == highspy.HighsModelStatus.kInfeasible else np.nan
+
+    def undecided(self, alive: np.ndarray, most: int) -> list[tuple[int, int]]:
+        """Cuts (feature, option) at which the last solution is most torn, one per feature."""
+        answers = np.array(self._highs.getSolution().col_value)[: self._n_questions]
+        cuts, torn = _torn_cuts(self._problem, alive, answers)
+        order = np.argsort(-torn, kind="stable")[:most]
+        return [(int(f), int(cuts[f])) for f in order if torn[f] > 1e-6]
+
+    def prices(self, alive: np.ndarray, seconds: float) -> Prices | None:
+        """The best prices for the options alive; None if the LP gives none (infeasible, limit)."""
+        if not np.isfinite(self.bound(alive, seconds)):
             return None
         dual = np.array(self._highs.getSolution().row_dual)
         links = np.maximum(0.0, -dual[: len(self._links_from)])
@@ -86,6 +100,25 @@ def _question_bounds(p, alive, n_questions):
                 upper[q + b] = 0.0
         q += size - 1
     return lower, upper
+
+
+@compiled
+def _torn_cuts(p, alive, answers):
+    """Per feature, the cut whose question is answered nearest to one half, and how near."""
+    n_features = len(p.start) - 1
+    cuts, torn = np.zeros(n_features, dtype=np.int64), np.zeros(n_features)
+    q = 0
+    for f in range(n_features):
+        first, size = p.start[f], p.start[f + 1] - p.start[f]
+        if size == 1:
+            continue
+        asked = size - 1 if p.ordered[f] else size
+        for b in range(asked):
+            doubt = 0.5 - abs(answers[q + b] - 0.5)
+            if doubt > torn[f]:  # ordered: options from the cut on; categories: the cut itself
+                torn[f], cuts[f] = doubt, first + b + 1 if p.ordered[f] else first + b
+        q += asked
+    return cuts, torn
 
 
 @compiled

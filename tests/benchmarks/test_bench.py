@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from benchmarks import bench
@@ -69,28 +70,44 @@ def test_refuses_to_mix_measurements_of_different_settings(
         ({"contender": "incumbent", "objective": 1e-5}, "incumbent"),
     ],
 )
-def test_a_wrong_answer_fails_the_run(folder: Path, tmp_path: Path, change: dict, said: str) -> None:
-    records = read(folder / "measurements.jsonl")
-    wrong = next(r for r in records if r["contender"] == "highs-reduced")
-    records.append(wrong | change)
-    if change.get("contender") is None:
-        records.remove(wrong)
-    path = tmp_path / "measurements.jsonl"
-    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+def test_a_wrong_answer_is_a_disagreement(folder: Path, change: dict, said: str) -> None:
+    wrong, _ = disagreements(pd.DataFrame(_with_change(folder, change)))
+    assert len(wrong) == 1
+    assert said in wrong[0]
+
+
+def _with_change(folder: Path, change: dict) -> list[dict]:
+    """The measurements with one answer of HiGHS changed, or given to another contender."""
+    records = _records(folder)
+    answer = next(r for r in records if r["contender"] == "highs-reduced")
+    kept = records if "contender" in change else [r for r in records if r is not answer]
+    return [*kept, answer | change]
+
+
+def test_a_wrong_objective_fails_the_run(folder: Path, tmp_path: Path) -> None:
+    records = _with_change(folder, {"objective": 1e-5})
+    (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     assert bench.main(["--summary-only", "--out", str(tmp_path)]) == 1
-    lines = (tmp_path / "disagreements.txt").read_text().splitlines()
-    assert len(lines) == 1
-    assert said in lines[0]
+    assert "highs-reduced optimal 1e-05" in (tmp_path / "disagreements.txt").read_text()
 
 
 def test_a_peer_that_proves_more_than_the_optimum_is_only_noted(folder: Path) -> None:
-    import pandas as pd
-
     records = _records(folder)
     records.append(records[0] | {"contender": "oceanpy", "status": "optimal", "objective": 9.0})
     wrong, notes = disagreements(pd.DataFrame(records))
     assert wrong == []
     assert len(notes) == 1
+
+
+def test_peers_that_are_not_installed_are_left_out_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    options = bench.parse(["--contenders", "ours", "treecf", "oceanpy", "--peer-python", "/no/python"])
+    assert bench.present(options) == ["ours"]
+    assert "oceanpy left out" in capsys.readouterr().out
+
+
+def test_an_unknown_data_set_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--data", "nowhere", "--contenders", "ours", "--out", str(tmp_path)]) == 2
+    assert "nowhere" in capsys.readouterr().err
 
 
 def test_customers_were_held_out_and_come_from_both_sides() -> None:

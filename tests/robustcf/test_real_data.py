@@ -146,7 +146,8 @@ def test_an_adversary_without_cells_finds_nothing_nearer(name: str) -> None:
         found = [read_rows(schema, a.point).numbers[0] for a in mine if a.point is not None]
         points = attack(rng, world, np.array(found), POINTS // n)
         tried += len(points)
-        cost = np.array([distance(schema, world.numbers, p) for p in points])
+        before = world.numbers
+        cost = np.array([distance(schema, before, p) for p in points])
         c = forest.classes.index(mine[0].target)
         score = forest.judge.predict_proba(encode(schema, points))[:, c]
         for a in mine:
@@ -161,8 +162,8 @@ def test_an_adversary_without_cells_finds_nothing_nearer(name: str) -> None:
 
 def attack(rng: np.random.Generator, world: World, found: np.ndarray, n: int) -> np.ndarray:
     """Allowed raw points: random ones, few moves from the customer, and neighbours of what was found."""
-    candidates = candidates_of(world)
-    points = np.repeat(world.numbers[None, :], n, axis=0)
+    candidates, own = candidates_of(world), world.numbers
+    points = np.repeat(own[None, :], n, axis=0)
     third = n // 3
     points[-third:] = found[rng.integers(len(found), size=third)]  # to be undone in part
     free = np.array([j for j, (numbers, _) in enumerate(candidates) if len(numbers) > 1])
@@ -172,5 +173,5 @@ def attack(rng: np.random.Generator, world: World, found: np.ndarray, n: int) ->
             numbers, costs = candidates[j]
             if k >= n - third:  # nearer than the found point in this feature, or back home
                 numbers = numbers[np.argsort(costs)][: 1 + int(rng.integers(len(numbers)))]
-            point[j] = rng.choice(numbers) if rng.random() < 0.8 else world.numbers[j]
+            point[j] = rng.choice(numbers) if rng.random() < 0.8 else own[j]
     return points

@@ -1,0 +1,122 @@
+"""Any explanation: points made by any tool, held against the thresholds and against retraining."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+from robustcf.encode import Row, as_frame, encode, read_rows
+from robustcf.forest import Forest, Label, Voting
+from robustcf.methods import DirectSAA, Method, Naive
+from robustcf.problem import TIE_MARGIN
+from robustcf.robustness import Calibration, predicted_validity
+from robustcf.schema import Schema
+from robustcf.validate import validity
+
+
+def assess_points(
+    forest: Forest,
+    schema: Schema,
+    points: pd.DataFrame | Iterable[Row],
+    targets: Label | Sequence[Label],
+    *,
+    methods: Sequence[Method] = (Naive(), DirectSAA(0.05)),
+    retrained: Sequence[Forest] = (),
+    calibration: Calibration | None = None,
+    voting: Voting = "soft",
+) -> pd.DataFrame:
+    """Test raw points of any origin: would they pass each threshold, and do they last?
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest that the points were made for.
+    schema : Schema
+    points : DataFrame or rows
+        In original units.
+    targets : label or sequence of labels
+        The class each point is meant to have.
+    methods : sequence of methods
+        Whose thresholds are tested; a column `passes <name>` (with α, where there is one) each.
+    retrained : sequence of Forest
+        Forests trained again (`robustcf.validate.retrain`); without any, nothing is measured.
+    calibration : Calibration, optional
+        Turns the optimistic prediction into what retraining bore out.
+    voting : {"soft", "hard"}
+
+    Returns
+    -------
+    DataFrame
+        One line per point, in order: `target, reason, score, valid_now, passes ..., predicted,
+        predicted_low, predicted_high` (optimistic in-sample figures), `calibrated` if asked for, and
+        `measured, measured_low, measured_high` (Wilson, 95 %) over the retrained forests. A point
+        that cannot be read has its `reason` and nothing else.
+
+    Examples
+    --------
+    >>> import robustcf as rc
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> data = rc.datasets.synthetic_credit(n=300, seed=0)
+    >>> X = data.encode(data.X)
+    >>> model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, data.y)
+    >>> forest = rc.Forest.from_sklearn(model)
+    >>> again = [rc.validate.retrain(forest, X, data.y, seed) for seed in (1, 2)]
+    >>> two = data.X.iloc[[0, 6]]
+    >>> assess_points(forest, data.schema, two, 1, retrained=again)[["score", "measured"]].round(2)
+       score  measured
+    0   0.83       1.0
+    1   0.31       0.0
+    """
+    frame = as_frame(points)
+    wanted = [targets] * len(frame) if isinstance(targets, str | int | float | bool) else list(targets)
+    if len(wanted) != len(frame):
+        raise ValueError(f"{len(frame)} points but {len(wanted)} targets")
+    read = read_rows(schema, frame, missing=forest.accepts_missing)
+    table = pd.DataFrame({"target": wanted, "reason": read.reasons})
+    usable = np.array([reason is None for reason in read.reasons], dtype=bool)
+    encoded = encode(schema, read.numbers[usable])
+    goals = [target for target, use in zip(wanted, usable, strict=True) if use]
+    columns = _in_sample(forest, encoded, goals, methods, voting)
+    if calibration is not None:
+        columns["calibrated"] = calibration(columns["predicted"])
+    if len(retrained) and len(encoded):
+        held = validity(list(retrained), encoded, goals, voting)
+        ends = [binomtest(int(k), held.shape[1]).proportion_ci(method="wilson") for k in held.sum(axis=1)]
+        columns["measured"] = held.mean(axis=1)
+        columns["measured_low"] = np.array([e.low for e in ends])
+        columns["measured_high"] = np.array([e.high for e in ends])
+    for name, values in columns.items():
+        table[name] = pd.Series(values, index=np.flatnonzero(usable)).reindex(table.index)
+    return table
+
+
+def _in_sample(
+    forest: Forest, encoded: np.ndarray, goals: list[Label], methods: Sequence[Method], voting: Voting
+) -> dict[str, np.ndarray]:
+    """What the explained forest says by itself."""
+    n = len(encoded)
+    names = [_title(method) for method in methods]
+    columns: dict[str, np.ndarray] = {"score": np.full(n, np.nan), "valid_now": np.zeros(n, dtype=bool)}
+    columns |= {f"passes {name}": np.zeros(n, dtype=bool) for name in names}
+    columns |= {name: np.full(n, np.nan) for name in ("predicted", "predicted_low", "predicted_high")}
+    for target in dict.fromkeys(goals):
+        mine = np.array([goal == target for goal in goals])
+        score, label = forest.judged_score(encoded[mine], target, voting)
+        flipped = label == forest.class_index(target)
+        margin = TIE_MARGIN if voting == "soft" else 0.0
+        columns["score"][mine], columns["valid_now"][mine] = score, flipped
+        for name, method in zip(names, methods, strict=True):
+            tau = max(method.threshold(len(forest)), 0.5 + margin)
+            columns[f"passes {name}"][mine] = flipped & (score >= tau - 1e-12)
+        ahead = predicted_validity(forest, encoded[mine], target, voting)
+        columns["predicted"][mine] = ahead.estimate
+        columns["predicted_low"][mine], columns["predicted_high"][mine] = ahead.low, ahead.high
+    return columns
+
+
+def _title(method: Method) -> str:
+    parts = [f"{k}={v:g}" for k, v in (("alpha", method.alpha), ("beta", method.beta)) if v is not None]
+    return " ".join([method.name, *parts])

@@ -1,0 +1,55 @@
+"""Two engines in a row: a short try of the first, the rest of the time to the second.
+
+Our own engine's prices are weak where isolation trees stand beside the forest; HiGHS proves those
+problems. Point and bound travel along.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from robustcf.problem import Problem
+from robustcf.solve.contract import BestScore, Engine, Limits, Solution
+
+SHARE, MOST = 0.2, 1.0  # of the time, and seconds, that the first engine has
+
+
+class HandOver:
+    """`first` for a moment, then `second`."""
+
+    def __init__(self, first: Engine, second: Engine) -> None:
+        self.first, self.second, self.name = first, second, first.name
+
+    def nearest(
+        self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None, lower_bound: float = 0.0
+    ) -> Solution:
+        end = time.monotonic() + limits.seconds
+        tried = self.first.nearest(problem, _short(limits), incumbent, lower_bound)
+        if tried.status in ("optimal", "infeasible"):
+            return tried
+        known = incumbent if tried.choice is None else tried.choice
+        bound = max(lower_bound, tried.lower_bound)
+        solved = self.second.nearest(problem, _left(limits, end), known, bound)
+        return replace(solved, nodes=tried.nodes + solved.nodes)
+
+    def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
+        end = time.monotonic() + limits.seconds
+        tried = self.first.best_score(problem, _short(limits), incumbent)
+        if tried.choice is not None and tried.votes >= tried.at_most:
+            return tried
+        known = incumbent if tried.choice is None else tried.choice
+        solved = self.second.best_score(problem, _left(limits, end), known)
+        if solved.choice is None:
+            return solved if tried.choice is None else tried
+        return replace(solved, at_most=max(solved.votes, min(solved.at_most, tried.at_most)))
+
+
+def _short(limits: Limits) -> Limits:
+    return replace(limits, seconds=min(MOST, SHARE * limits.seconds))
+
+
+def _left(limits: Limits, end: float) -> Limits:
+    return replace(limits, seconds=max(end - time.monotonic(), 0.01))

@@ -1,0 +1,203 @@
+"""Several nodes, crashes on the way, pinned threads, and the file for `ray up`."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from jobworld import (
+    ROOT,
+    Command,
+    customers,
+    make_audit,
+    make_sweep,
+    run_audit,
+    run_sweep,
+    same_rows,
+    same_summary,
+    shards,
+)
+
+from jobs.cluster import refresh_authentication, session
+from jobs.config import SolverChoice
+from jobs.fanout import Tasks
+
+CUSTOMERS = 240
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with session("local", cpus=2):
+        assert run_audit(slow_audit(folder)) == 0
+        assert run_sweep(make_sweep(folder / "sweep")) == 0
+    return folder
+
+
+def slow_audit(folder: Path, **changes: Any) -> Path:
+    """Many small shards, so that there is a middle to be killed in."""
+    return make_audit(folder, customers(CUSTOMERS), shard={"rows": 4}, validation={"forests": 2}, **changes)
+
+
+@pytest.fixture
+def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    for name, value in TOKEN.items():
+        monkeypatch.setenv(name, value)
+    refresh_authentication()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        second = cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        yield cluster, second
+    finally:
+        cluster.shutdown()
+
+
+def test_two_nodes_give_the_rows_of_one_and_outlive_the_loss_of_one(
+    undisturbed: Path, two_nodes: Any, tmp_path: Path
+) -> None:
+    cluster, second = two_nodes
+    there = TOKEN | {"RAY_ADDRESS": cluster.address}
+    code, output = Command("audit", str(slow_audit(tmp_path / "refused")), **there).finish()
+    assert code == 2
+    assert "the cluster has 2 nodes" in output
+    assert not (tmp_path / "refused/run").exists()
+
+    code, output = Command("sweep", str(make_sweep(tmp_path / "sweep", shared=True)), **there).finish()
+    assert code == 0, output
+    same_rows(undisturbed / "sweep/run", tmp_path / "sweep/run")
+    same_summary(undisturbed / "sweep/run", tmp_path / "sweep/run")
+
+    command = Command("audit", str(slow_audit(tmp_path / "audit", shared=True)), **there)
+    command.wait_for(lambda: shards(tmp_path / "audit/run"))
+    cluster.remove_node(second, allow_graceful=False)
+    code, output = command.finish()
+    assert code == 0, output
+    same_rows(undisturbed / "run", tmp_path / "audit/run")
+    same_summary(undisturbed / "run", tmp_path / "audit/run")
+
+
+def test_a_killed_worker_costs_nothing_and_a_killed_driver_is_resumed(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    config, run = str(slow_audit(tmp_path)), tmp_path / "run"
+    command = Command("audit", config, "--cpus", "2")
+    command.wait_for(lambda: shards(run))
+    victims = command.wait_for(command.workers)
+    for victim in victims:
+        victim.kill()
+    survived = len(shards(run))
+    command.wait_for(lambda: len(shards(run)) >= survived + 2)
+    command.kill()
+    done = {path: path.stat().st_mtime_ns for path in shards(run)}
+    assert survived + 2 <= len(done) < 64
+    code, output = Command("audit", config, "--cpus", "2").finish()
+    assert code == 0, output
+    assert all(path.stat().st_mtime_ns == at for path, at in done.items())
+    same_rows(undisturbed / "run", run)
+    same_summary(undisturbed / "run", run)
+    assert not list(run.glob("**/.*.part"))
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
+    command = Command("audit", str(slow_audit(tmp_path)), "--cpus", "2")
+    command.wait_for(lambda: shards(tmp_path / "run"))
+    command.process.send_signal(signal.SIGINT)
+    code, output = command.finish()
+    assert code == 130
+    assert "Traceback" not in output
+
+
+def test_a_worker_uses_the_threads_it_was_given() -> None:
+    """While one worker multiplies matrices, fits and runs numba loops, one thread of it is busy."""
+
+    def busy(least: float) -> tuple[list[int], list[str | None], float, float, int]:
+        import numba
+        import numpy as np
+        from sklearn.ensemble import RandomForestClassifier
+        from threadpoolctl import threadpool_info
+
+        rng = np.random.default_rng(0)
+        X, y = rng.random((3000, 20)), rng.integers(0, 2, 3000)
+        process = psutil.Process()
+        begin, used = time.perf_counter(), sum(process.cpu_times()[:2])
+        while time.perf_counter() - begin < least:
+            np.linalg.svd(rng.random((300, 300)))
+            RandomForestClassifier(5).fit(X, y)
+        seconds = time.perf_counter() - begin
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+        pools = [pool["num_threads"] for pool in threadpool_info()] + [numba.get_num_threads()]
+        spent = sum(process.cpu_times()[:2]) - used
+        return pools, [os.environ.get(n) for n in names], spent, seconds, len(os.sched_getaffinity(0))
+
+    with session("local", threads=1, cpus=1) as ray:
+        tasks = Tasks(ray, SolverChoice(threads=1, affinity=True))
+        ((_, (pools, variables, cpu_seconds, seconds, cpus)),) = list(tasks.run(busy, [(0.8,)]))
+    assert pools
+    assert set(pools) == {1}
+    assert variables == ["1", "1", "1"]
+    assert cpu_seconds <= 1.15 * seconds + 0.1
+    assert cpus == 1
+
+
+def test_local_ray_is_private_and_leaves_the_environment_alone(
+    undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = dict(os.environ)
+    with session(None, cpus=1) as ray:
+        assert os.environ["RAY_AUTH_MODE"] == "token"
+        assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+        stranger = TOKEN | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+        code, output = Command("reduce", str(undisturbed / "run"), **stranger).finish()
+        assert code == 2
+        assert "token" in output
+        assert "Traceback" not in output
+    assert dict(os.environ) == before
+
+
+def test_the_file_for_ray_up_is_valid() -> None:
+    from ray.autoscaler._private.util import validate_config
+
+    config = yaml.safe_load((ROOT / "cluster.yaml").read_text())
+    config["cluster_synced_files"] = []
+    validate_config(config)
+    assert config["head_node_type"] in config["available_node_types"]
+    assert "gurobi" in config["available_node_types"]["gurobi_worker"]["resources"]
+
+
+def test_a_licence_is_a_resource() -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.asked: list[dict[str, Any]] = []
+
+        def cluster_resources(self) -> dict[str, float]:
+            return {"CPU": 2.0}
+
+        def remote(self, **options: Any) -> Any:
+            self.asked.append(options)
+
+            class Task:
+                def __init__(self, function: Any) -> None:
+                    pass
+
+                def remote(self, *arguments: Any) -> None:
+                    pass
+
+            return Task
+
+    ray = Recorder()
+    tasks = Tasks(ray, SolverChoice(threads=2, licence="gurobi"))
+    tasks.start(len, [], solves=True)
+    tasks.start(len, [], solves=False)
+    assert [a["resources"] for a in ray.asked] == [{"gurobi": 1}, None]
+    assert {a["num_cpus"] for a in ray.asked} == {2}

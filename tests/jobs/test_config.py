@@ -1,0 +1,148 @@
+"""Configs: every key known and typed, or one line that names what is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jobworld import write_config
+
+from jobs.badinput import BadInput
+from jobs.config import AuditConfig, SweepConfig, as_plain, config_hash, methods_of, read_config
+from jobs.uri import absolute, find_files, without_secrets
+from robustcf import DirectSAA, Naive, RobustSAA
+
+AUDIT: dict[str, Any] = {
+    "output": "run",
+    "model": {"forest": "f", "schema": "s.toml", "favourable": 1},
+    "customers": {"data": "c.parquet"},
+    "method": [{"name": "naive"}],
+}
+SWEEP: dict[str, Any] = {"output": "run", "sweep": {"datasets": ["a"]}, "method": [{"name": "naive"}]}
+
+
+def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
+    return read_config(AuditConfig, write_config(tmp_path / "a.toml", AUDIT | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"colour": 1}, "unknown key 'colour'"),
+        ({"model": AUDIT["model"] | {"voitng": "soft"}}, "model: unknown key 'voitng'"),
+        ({"model": AUDIT["model"] | {"voting": "loud"}}, "voting is 'loud'; choose among soft, hard"),
+        ({"model": AUDIT["model"] | {"favourable": [1]}}, "favourable must be a word or a number"),
+        ({"customers": {}}, "customers: key 'data' is missing"),
+        ({"customers": 3}, "expected a table, not 3"),
+        ({"customers": {"data": 3}}, "data must be text, not 3"),
+        ({"customers": {"data": "c", "cohort": "sex"}}, "cohort must be a list"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": True}, "seed must be a whole number, not True"),
+        ({"shared": 1}, "shared must be true or false"),
+        ({"solver": {"time_limit": 0}}, "time_limit must be positive"),
+        ({"solver": {"threads": 0}}, "threads must be at least 1"),
+        ({"solver": {"name": "cplex"}}, "name is 'cplex'"),
+        ({"validation": {"scenarios": ["tomorrow"]}}, "no scenario 'tomorrow'"),
+        ({"validation": {"scenarios": ["same-data"] * 2}}, "listed twice"),
+        ({"validation": {"forests": 0}}, "forests must be at least 1"),
+        ({"keep_valid": True}, "needs a previous run"),
+        ({"shard": {"rows": 0}}, "rows must be positive"),
+        (
+            {"training": {"data": "t", "label": "y"}, "validation": {"scenarios": ["evolving"]}},
+            "training.later",
+        ),
+        ({"method": []}, "no [[method]]"),
+        ({"method": [{"name": "magic"}]}, "name is 'magic'"),
+        ({"method": [{"name": "naive", "alpha": 0.1}]}, "unknown key 'alpha'"),
+        ({"method": [{"name": "direct-saa", "alpha": 0.7}]}, "must lie in (0, 1/2]"),
+        ({"method": [{"name": "direct-saa"}]}, "alpha"),
+        ({"method": [{"name": "direct-saa", "alpha": "x"}]}, "direct-saa"),
+        ({"method": [{"name": "naive"}, {"name": "naive"}]}, "listed twice"),
+    ],
+)
+def test_a_slip_is_one_line_that_names_it(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        audit(tmp_path, **changes)
+    message = caught.value.format_message()
+    assert words in message
+    assert "\n" not in message
+
+
+def test_files_that_are_no_configs(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_config(AuditConfig, tmp_path / "none.toml")
+    (tmp_path / "a.toml").write_text("= 3")
+    with pytest.raises(BadInput, match="not a TOML file"):
+        read_config(AuditConfig, tmp_path / "a.toml")
+    (tmp_path / "a.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="not a TOML file"):
+        read_config(AuditConfig, tmp_path / "a.toml")
+
+
+def test_lists_of_parameters_are_multiplied_out(tmp_path: Path) -> None:
+    methods = [
+        {"name": "naive"},
+        {"name": "direct-saa", "alpha": [0.2, 0.05]},
+        {"name": "robust-saa", "alpha": [0.2, 0.05], "beta": 0.1},
+        {
+            "name": "isolation-forest",
+            "contamination": [0.1, 0.2],
+            "method": {"name": "direct-saa", "alpha": 0.1},
+        },
+    ]
+    found = methods_of(audit(tmp_path, method=methods))
+    assert found[:5] == [Naive(), DirectSAA(0.2), DirectSAA(0.05), RobustSAA(0.2, 0.1), RobustSAA(0.05, 0.1)]
+    assert [(m.parameter, m.method) for m in found[5:]] == [(0.1, DirectSAA(0.1)), (0.2, DirectSAA(0.1))]
+
+
+def test_paths_are_relative_to_the_config(tmp_path: Path) -> None:
+    config = audit(tmp_path, output="s3://bucket/run")
+    assert config.customers.data == str(tmp_path / "c.parquet")
+    assert config.output == "s3://bucket/run"
+    assert absolute("/x/y", tmp_path) == "/x/y"
+
+
+def test_the_hash_is_of_what_decides_the_rows(tmp_path: Path) -> None:
+    base = config_hash(audit(tmp_path))
+    for same in ({"output": "b"}, {"shard": {"rows": 3}}, {"shared": True}, {"solver": {"threads": 2}}):
+        assert config_hash(audit(tmp_path, **same)) == base
+    for other in (
+        {"seed": 1},
+        {"method": [{"name": "direct-saa", "alpha": 0.1}]},
+        {"solver": {"name": "highs"}},
+    ):
+        assert config_hash(audit(tmp_path, **other)) != base
+
+
+def test_credentials_are_never_kept(tmp_path: Path) -> None:
+    address = "s3://AKIA:hush@bucket/run?endpoint_override=localhost:9&secret_key=hush"
+    kept = str(as_plain(audit(tmp_path, output=address, previous=address)))
+    assert "hush" not in kept
+    assert "AKIA" not in kept
+    assert without_secrets(address) == "s3://bucket/run?endpoint_override=localhost:9"
+
+
+def test_a_sweep_needs_sensible_counts(tmp_path: Path) -> None:
+    for changes, words in (
+        ({"trees": [0]}, "trees"),
+        ({"rows": 0}, "counts"),
+        ({"first_share": 2.0}, "share"),
+    ):
+        config = SWEEP | {"sweep": {"datasets": ["a"], **changes}}
+        with pytest.raises(BadInput, match=words):
+            read_config(SweepConfig, write_config(tmp_path / "s.toml", config))
+
+
+def test_files_of_a_path_a_folder_or_a_glob(tmp_path: Path) -> None:
+    for name in ("a/x.parquet", "a/b/y.parquet", "a/_hidden/z.parquet", "a/note.txt", "a/w.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    def found(pattern: str) -> list[str]:
+        names = find_files(str(tmp_path / pattern), (".parquet", ".csv"))[1]
+        return [str(Path(name).relative_to(tmp_path / "a")) for name in names]
+
+    assert found("a") == ["b/y.parquet", "w.csv", "x.parquet"]
+    assert found("a/*.parquet") == ["x.parquet"]
+    assert found("a/w.csv") == ["w.csv"]
+    with pytest.raises(BadInput, match="no file ending in"):
+        find_files(str(tmp_path / "nothing"), (".csv",))
