@@ -58,8 +58,7 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
         raise BadInput(f"{config.customers.data}: the table has no rows")
     _check_unchanged(manifest, plan, forest, schema)
     with session(address, config.solver.threads, cpus) as ray:
-        refuse_unshared_output(ray, run, config.shared)
-        tasks = Tasks(ray, config.solver)
+        tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
         return _Audit(config, run, tasks, question, forest, schema, previous or None, plan).go(manifest)
 
 
@@ -147,6 +146,8 @@ class _Audit:
         journal = Journal(self.run, manifest)
         journal.write()
         self.run.sweep_up()
+        if self.config.previous is not None and self.previous is None:
+            manifest["previous"] = "its schema is another one: nothing was copied"
         if self.previous is not None and "survival" not in manifest:
             manifest["survival"] = self._survival()
             journal.write()

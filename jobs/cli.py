@@ -200,6 +200,16 @@ def validate(
     typer.echo(f"{len(table)} rows: {output}")
 
 
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
+)
+def bench(context: typer.Context) -> None:
+    """Measure our engine against HiGHS, Gurobi and peers, side by side (`bench --help`)."""
+    from benchmarks.bench import main as measure
+
+    raise typer.Exit(measure(context.args))
+
+
 def _finish(
     config: AuditConfig | SweepConfig, run: Callable[..., int], address: str | None, cpus: int | None
 ) -> None:

@@ -79,14 +79,18 @@ def _restore(before: dict[str, str]) -> None:
     os.environ.update(before)
 
 
-def refuse_unshared_output(ray: Any, run: RunFolder, shared: bool) -> None:
-    """Several nodes and a plain local path: each node would write to a disk of its own."""
+def refuse_unshared_output(ray: Any, run: RunFolder, shared: bool) -> str | None:
+    """Several nodes and a plain local path: each node would write to a disk of its own.
+
+    Returns the only node that may run tasks (a cluster can grow), or None where any may.
+    """
     nodes = [node for node in ray.nodes() if node["Alive"]]
     if len(nodes) > 1 and run.local and not shared:
         raise BadInput(
             f"{run.shown} is a local path and the cluster has {len(nodes)} nodes; give a path that all of "
             "them share and say so with shared = true, or a URI such as s3://bucket/run"
         )
+    return None if shared or not run.local else str(ray.get_runtime_context().get_node_id())
 
 
 def cpus_of(ray: Any) -> int:

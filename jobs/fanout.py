@@ -53,8 +53,10 @@ def _cause(error: Any) -> Exception:
 class Tasks:
     """Functions of the library as Ray tasks: CPUs asked for, threads pinned, crashes retried."""
 
-    def __init__(self, ray: Any, solver: SolverChoice, window_per_cpu: float = 2.0) -> None:
-        self.ray, self.solver = ray, solver
+    def __init__(
+        self, ray: Any, solver: SolverChoice, home: str | None = None, window_per_cpu: float = 2.0
+    ) -> None:
+        self.ray, self.solver, self.home = ray, solver, home
         cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.window = max(2, round(window_per_cpu * cpus / solver.threads))
         if solver.threads > cpus:
@@ -75,7 +77,8 @@ class Tasks:
                 retry_exceptions=list(TRANSIENT),
                 resources=resources,
             )(_pinned_call)
-        return self._remote[key].remote(function, self.solver.threads, self.solver.affinity, *arguments)
+        pins = (self.solver.threads, self.solver.affinity, self.home)
+        return self._remote[key].remote(function, pins, *arguments)
 
     def run(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
@@ -84,7 +87,13 @@ class Tasks:
         return fan_out(self.ray, lambda c: self.start(function, *c, solves=solves), calls, self.window)
 
 
-def _pinned_call(function: Callable[..., T], threads: int, affinity: bool, *arguments: Any) -> T:
+def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None], *arguments: Any) -> T:
+    threads, affinity, home = pins
+    if home is not None:
+        import ray
+
+        if ray.get_runtime_context().get_node_id() != home:  # a node that joined later
+            raise BadInput("the output is a local path and the cluster has several nodes; say shared = true")
     with pinned(threads, affinity):
         return function(*arguments)
 

@@ -79,8 +79,7 @@ def sweep(config: SweepConfig, address: str | None = None, cpus: int | None = No
     if manifest is not None and manifest["data_hash"] != hashes:
         raise BadInput("a data set has changed since this run began; choose another output")
     with session(address, config.solver.threads, cpus) as ray:
-        refuse_unshared_output(ray, run, config.shared)
-        tasks = Tasks(ray, config.solver)
+        tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
         if manifest is None:
             manifest = new_manifest("sweep", config) | {"data_hash": hashes}
             for d in data.values():

@@ -195,8 +195,9 @@ def _nearest_allowed(feature: Feature, own: float, wishes: np.ndarray) -> np.nda
         allowed = np.union1d(listed[(listed >= low) & (listed <= high)], [own])
         if not feature.ordered:
             return np.where(np.isin(wishes, allowed), wishes, own)
-        return allowed[np.abs(wishes[:, None] - allowed).argmin(axis=1)]
-    clipped = np.clip(wishes, low, high)
+        snapped: np.ndarray = allowed[np.abs(wishes[:, None] - allowed).argmin(axis=1)]
+        return snapped
+    clipped: np.ndarray = np.clip(wishes, low, high)
     if feature.step is None:
         return clipped
     near = on_step(feature.step, np.floor(clipped / feature.step)[:, None] + np.arange(-1.0, 3.0))

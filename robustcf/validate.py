@@ -135,10 +135,10 @@ def build_estimator(
 
     Examples
     --------
-    >>> build_estimator({"class": "RandomForestClassifier", "parameters": {}}, seed=7)
-    Traceback (most recent call last):
-    ...
-    robustcf.forest.ForestError: the forest does not say its parameter 'bootstrap', so it cannot be trained again
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> forest = Forest.from_sklearn(DecisionTreeClassifier(max_depth=2).fit([[0.0], [1.0]], [0, 1]))
+    >>> build_estimator(forest.estimator, seed=7)
+    DecisionTreeClassifier(max_depth=2, random_state=7)
     """
     estimator = _construct(metadata)
     known = estimator.get_params(deep=False)

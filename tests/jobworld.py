@@ -21,6 +21,7 @@ from jobs.audit import audit
 from jobs.config import AuditConfig, SweepConfig, read_config
 from jobs.sweep import sweep
 
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
 ROOT = Path(__file__).parents[1]
 SORT = ["dataset", "simulation", "n_trees", "instance_id", "method", "alpha", "beta", "parameter"]
 

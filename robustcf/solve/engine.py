@@ -119,6 +119,7 @@ class _Search:
         """Search one reduced problem, whose subtrees share layout and relaxation."""
         relaxation: Relaxation | None = None
         stack = new_stack(F, HEIGHT)
+        budget = BUDGET * max(1, problem.n_leaves // 1500) ** 2  # a relaxation's price rises faster
         todo = [root]
         lowest = math.inf  # of what smaller problems left open
         while todo and not self.finished:
@@ -126,7 +127,7 @@ class _Search:
             if node.bound >= self.upper - EPSILON:
                 continue
             if node.prices is not None:
-                left = self._run(problem, F, stack, node, BUDGET if node.relaxed else QUICK)
+                left = self._run(problem, F, stack, node, budget if node.relaxed else QUICK)
                 if not left or self.finished:
                     todo += left
                     continue

@@ -160,6 +160,15 @@ def test_a_csv_of_the_same_customers_gives_the_same_rows(finished: Path, tmp_pat
     same_summary(finished / "run", tmp_path / "run")
 
 
+def test_another_schema_copies_nothing(finished: Path, tmp_path: Path) -> None:
+    config = make_audit(tmp_path, customers(20), previous=str(finished / "run"), training=None)
+    schema = rc.Schema.from_toml(tmp_path / "schema.toml").replace("income", action="increase")
+    (tmp_path / "schema.toml").write_text(schema.to_toml())
+    assert run_audit(config) == 0
+    assert "schema is another one" in manifest(tmp_path)["previous"]
+    assert not any(facts.get("copied") for facts in manifest(tmp_path)["shards"].values())
+
+
 def test_the_next_night_solves_only_what_changed(finished: Path, tmp_path: Path) -> None:
     frame = table()
     denied = rows(finished / "run").query("method == 'naive' and status == 'optimal'")["instance_id"]
@@ -259,6 +268,23 @@ def test_an_output_that_belongs_to_something_else_is_refused(finished: Path, tmp
     (tmp_path / "run").mkdir()
     (tmp_path / "run/thesis.txt").write_text("mine")
     refused(make_audit(tmp_path, table()), "is not a run folder", leaves=True)
+
+
+def test_bad_training_rows_are_refused(tmp_path: Path) -> None:
+    config = make_audit(tmp_path, customers(9))
+    training = pd.read_parquet(tmp_path / "training.parquet")
+    training.assign(repaid=7).to_parquet(tmp_path / "training.parquet")
+    refused(config, "training row 0: label 7 is none of [0, 1]")
+    training.assign(housing="castle").to_parquet(tmp_path / "training.parquet")
+    refused(config, "training row 0: column 'housing'")
+
+
+def test_words_stored_as_categories(tmp_path: Path) -> None:
+    frame = customers(60)
+    assert run_audit(make_audit(tmp_path / "words", frame, training=None)) == 0
+    frame = frame.astype({"sex": "category", "housing": "category", "customer": "category"})
+    assert run_audit(make_audit(tmp_path / "categories", frame, training=None)) == 0
+    same_rows(tmp_path / "words/run", tmp_path / "categories/run")
 
 
 def test_mixed_types_across_files_are_one_table(tmp_path: Path) -> None:

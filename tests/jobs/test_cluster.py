@@ -12,6 +12,7 @@ import pytest
 import yaml
 from jobworld import (
     ROOT,
+    TOKEN,
     Command,
     customers,
     make_audit,
@@ -23,20 +24,18 @@ from jobworld import (
     shards,
 )
 
-from jobs.cluster import refresh_authentication, session
+from jobs.cluster import chosen_address
 from jobs.config import SolverChoice
 from jobs.fanout import Tasks
 
 CUSTOMERS = 240
-TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(local_ray: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
-    with session("local", cpus=2):
-        assert run_audit(slow_audit(folder)) == 0
-        assert run_sweep(make_sweep(folder / "sweep")) == 0
+    assert run_audit(slow_audit(folder)) == 0
+    assert run_sweep(make_sweep(folder / "sweep")) == 0
     return folder
 
 
@@ -46,12 +45,9 @@ def slow_audit(folder: Path, **changes: Any) -> Path:
 
 
 @pytest.fixture
-def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def two_nodes(local_ray: Any) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    for name, value in TOKEN.items():
-        monkeypatch.setenv(name, value)
-    refresh_authentication()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         second = cluster.add_node(num_cpus=1)
@@ -117,7 +113,7 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
-def test_a_worker_uses_the_threads_it_was_given() -> None:
+def test_a_worker_uses_the_threads_it_was_given(local_ray: Any) -> None:
     """While one worker multiplies matrices, fits and runs numba loops, one thread of it is busy."""
 
     def busy(least: float) -> tuple[list[int], list[str | None], float, float, int]:
@@ -137,11 +133,12 @@ def test_a_worker_uses_the_threads_it_was_given() -> None:
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
         pools = [pool["num_threads"] for pool in threadpool_info()] + [numba.get_num_threads()]
         spent = sum(process.cpu_times()[:2]) - used
-        return pools, [os.environ.get(n) for n in names], spent, seconds, len(os.sched_getaffinity(0))
+        cpus = len(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # other tests share this worker
+        return pools, [os.environ.get(n) for n in names], spent, seconds, cpus
 
-    with session("local", threads=1, cpus=1) as ray:
-        tasks = Tasks(ray, SolverChoice(threads=1, affinity=True))
-        ((_, (pools, variables, cpu_seconds, seconds, cpus)),) = list(tasks.run(busy, [(0.8,)]))
+    tasks = Tasks(local_ray, SolverChoice(threads=1, affinity=True))
+    ((_, (pools, variables, cpu_seconds, seconds, cpus)),) = list(tasks.run(busy, [(0.8,)]))
     assert pools
     assert set(pools) == {1}
     assert variables == ["1", "1", "1"]
@@ -149,20 +146,20 @@ def test_a_worker_uses_the_threads_it_was_given() -> None:
     assert cpus == 1
 
 
-def test_local_ray_is_private_and_leaves_the_environment_alone(
-    undisturbed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_without_the_token_gets_in(undisturbed: Path, local_ray: Any) -> None:
+    there = {"RAY_ADDRESS": local_ray.get_runtime_context().gcs_address, "RAY_AUTH_MODE": "token"}
+    code, output = Command("reduce", str(undisturbed / "run"), RAY_AUTH_TOKEN="f" * 64, **there).finish()
+    assert code == 2
+    assert "token" in output
+    assert "Traceback" not in output
+
+
+def test_a_ray_of_our_own_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    before = dict(os.environ)
-    with session(None, cpus=1) as ray:
-        assert os.environ["RAY_AUTH_MODE"] == "token"
-        assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
-        stranger = TOKEN | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
-        code, output = Command("reduce", str(undisturbed / "run"), **stranger).finish()
-        assert code == 2
-        assert "token" in output
-        assert "Traceback" not in output
-    assert dict(os.environ) == before
+    assert chosen_address(None) == "local"
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")  # a submitted job has it too
+    assert chosen_address(None) == "10.0.0.1:6379"
+    assert chosen_address("10.0.0.2:6379") == "10.0.0.2:6379"
 
 
 def test_the_file_for_ray_up_is_valid() -> None:

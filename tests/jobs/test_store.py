@@ -12,7 +12,6 @@ from jobworld import customers, make_audit, run_audit, same_rows
 
 from jobs.audit import audit
 from jobs.badinput import BadInput
-from jobs.cluster import session
 from jobs.config import AuditConfig, read_config
 from jobs.reduce import write_summary_table
 from jobs.store import RunFolder, require_run
@@ -62,16 +61,10 @@ def test_a_spreadsheet_runs_no_formula(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def s3() -> Iterator[str]:
     """A bucket on a real S3-compatible server; its address opens it from any process."""
     from moto.server import ThreadedMotoServer
 
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "hush",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     try:
@@ -79,41 +72,44 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         where = f"?scheme=http&endpoint_override=127.0.0.1:{port}&region=us-east-1"
         from pyarrow import fs
 
-        system, _ = fs.FileSystem.from_uri(f"s3://bucket/{where}&allow_bucket_creation=true")
+        system, _ = fs.FileSystem.from_uri(f"s3://test:hush@bucket/{where}&allow_bucket_creation=true")
         system.create_dir("bucket")
         yield where
     finally:
         server.stop()
 
 
-def test_an_audit_from_s3_to_s3(s3: str, tmp_path: Path) -> None:
+def test_an_audit_from_s3_to_s3(local_ray: Any, s3: str, tmp_path: Path) -> None:
     frame = customers(60)
     config = make_audit(tmp_path, frame, validation={"forests": 2})
-    inputs = RunFolder(f"s3://bucket/in{s3}")
+    inputs = RunFolder(f"s3://test:hush@bucket/in{s3}")
     inputs.publish("customers/a.parquet", (tmp_path / "customers.parquet").read_bytes())
     for name in ("forest.json", "trees.npz"):
         inputs.publish(f"forest/{name}", (tmp_path / "forest" / name).read_bytes())
     remote: dict[str, Any] = {
-        "output": f"s3://bucket/run{s3}",
-        "customers": {"data": f"s3://bucket/in/customers/*.parquet{s3}", "id": "customer", "cohort": ["sex"]},
+        "output": f"s3://test:hush@bucket/run{s3}",
+        "customers": {
+            "data": f"s3://test:hush@bucket/in/customers/*.parquet{s3}",
+            "id": "customer",
+            "cohort": ["sex"],
+        },
     }
     away = make_audit(tmp_path / "away", frame, validation={"forests": 2}, **remote)
-    with session("local", cpus=2):
-        assert run_audit(config) == 0
-        assert audit(read_config(AuditConfig, away)) == 0
-        run = RunFolder(remote["output"])
-        for folder in ("counterfactuals", "validation", "keys", "summary"):
-            for name in run.names(folder):
-                target = tmp_path / "copy" / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(run.read(name))
-        manifest = run.manifest()
-        assert manifest is not None
-        assert manifest["state"] == "complete"
-        assert "hush" not in str(manifest)
-        assert run.names("_work") == {}
-        same_rows(tmp_path / "run", tmp_path / "copy")
-        assert audit(read_config(AuditConfig, away)) == 0  # again: nothing to do
-        assert run.names("counterfactuals").keys() == {
-            f"counterfactuals/{path.name}" for path in (tmp_path / "run/counterfactuals").iterdir()
-        }
+    assert run_audit(config) == 0
+    assert audit(read_config(AuditConfig, away)) == 0
+    run = RunFolder(remote["output"])
+    for folder in ("counterfactuals", "validation", "keys", "summary"):
+        for name in run.names(folder):
+            target = tmp_path / "copy" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(run.read(name))
+    manifest = run.manifest()
+    assert manifest is not None
+    assert manifest["state"] == "complete"
+    assert "hush" not in str(manifest)
+    assert run.names("_work") == {}
+    same_rows(tmp_path / "run", tmp_path / "copy")
+    assert audit(read_config(AuditConfig, away)) == 0  # again: nothing to do
+    assert run.names("counterfactuals").keys() == {
+        f"counterfactuals/{path.name}" for path in (tmp_path / "run/counterfactuals").iterdir()
+    }

@@ -47,7 +47,9 @@ def test_importance_beside_change_and_count() -> None:
     fixed = [f.name for f in DATA.schema.features if f.action == "fixed"]
     assert (table.change[fixed] == 0).all()
     assert 1 <= insight.important_features(importance) <= len(DATA.schema)
-    pair = insight.importance_and_validity({"b": importance, "a": pd.Series({"x": 1.0})}, {"a": 0.9, "b": 0.4})
+    pair = insight.importance_and_validity(
+        {"b": importance, "a": pd.Series({"x": 1.0})}, {"a": 0.9, "b": 0.4}
+    )
     assert pair.dataset.tolist()[0] == "a"
     with pytest.raises(ValueError, match="share"):
         insight.important_features(importance, 0.0)

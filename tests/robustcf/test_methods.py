@@ -18,7 +18,11 @@ from robustcf.thresholds import log_delta, trees_needed
 def credit() -> tuple[rc.datasets.Dataset, np.ndarray, rc.Forest]:
     data = rc.datasets.synthetic_credit(n=400, seed=0)
     X = data.encode(data.X)
-    return data, X, rc.Forest.from_sklearn(RandomForestClassifier(15, max_depth=3, random_state=0).fit(X, data.y))
+    return (
+        data,
+        X,
+        rc.Forest.from_sklearn(RandomForestClassifier(15, max_depth=3, random_state=0).fit(X, data.y)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def test_a_training_set_predicted_as_one_class_is_refused() -> None:
     rejected = X[forest.predict(X) == 0]
     labels = np.arange(len(rejected)) % 2
     for method in (rc.LocalOutlierFactor(), rc.RobX()):
-        with pytest.raises(ValueError, match="predicted as|predicts as"):
+        with pytest.raises(ValueError, match=r"predicted as|predicts as"):
             rc.Explainer(forest, data.schema, method, target=1, training=(rejected, labels))
 
 
@@ -77,14 +81,16 @@ def test_a_training_set_predicted_as_one_class_is_refused() -> None:
 def test_every_method_answers_under_both_votings(voting: Any) -> None:
     data, X, forest = credit()
     methods = [
-        rc.Naive(), rc.DirectSAA(0.1), rc.RobustSAA(0.1, 0.1), rc.ConvexApproximation(), rc.IsolationForest(0.1, n_trees=8),
-        rc.IsolationForest(0.1, rc.DirectSAA(0.1), n_trees=8), rc.LocalOutlierFactor(0.1),
-        rc.LocalOutlierFactor(0.1, rc.DirectSAA(0.1)), rc.RobX(0.3, k=100),
+        rc.Naive(), rc.DirectSAA(0.1), rc.RobustSAA(0.1, 0.1), rc.ConvexApproximation(),
+        rc.IsolationForest(0.1, n_trees=8), rc.IsolationForest(0.1, rc.DirectSAA(0.1), n_trees=8),
+        rc.LocalOutlierFactor(0.1), rc.LocalOutlierFactor(0.1, rc.DirectSAA(0.1)), rc.RobX(0.3, k=100),
     ]  # fmt: skip
     explainer = rc.Explainer(forest, data.schema, methods, target=1, voting=voting, training=(X, data.y))
     answers = explainer.explain_many(data.X.iloc[np.flatnonzero(forest.predict(X, voting) == 0)[:3]])
     for i in range(0, len(answers), len(methods)):
-        naive, direct, robust, convex, plausible, both, dense, dense_direct, robx = answers[i : i + len(methods)]
+        naive, direct, robust, convex, plausible, both, dense, dense_direct, robx = answers[
+            i : i + len(methods)
+        ]
         for a in (naive, direct, robust, plausible, both, dense, dense_direct):
             assert a.status in ("optimal", "no_recourse", "relaxed"), a
             assert a.verified
@@ -128,7 +134,9 @@ def test_only_features_that_can_move_count() -> None:
 
     X = np.random.default_rng(0).random((100, 7))
     X[:, 3:] = np.eye(4)[np.arange(100) % 4]
-    forest = rc.Forest.from_sklearn(RandomForestClassifier(10, max_depth=1, random_state=0).fit(X, np.arange(100) % 2))
+    forest = rc.Forest.from_sklearn(
+        RandomForestClassifier(10, max_depth=1, random_state=0).fit(X, np.arange(100) % 2)
+    )
     schema = rc.Schema(
         (
             rc.Feature("free", "continuous", low=0, high=1),

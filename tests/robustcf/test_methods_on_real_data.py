@@ -24,7 +24,13 @@ SETS = (
     "adult", "compas", "credit-card-default", "german-credit", "onlinenewspopularity", "phishing", "spambase",
     "students-performance",
 )  # fmt: skip
-THRESHOLDS = (rc.Naive(), rc.DirectSAA(0.3), rc.DirectSAA(0.05), rc.RobustSAA(0.05, 0.1), rc.RobustSAA(0.05, 0.05))
+THRESHOLDS = (
+    rc.Naive(),
+    rc.DirectSAA(0.3),
+    rc.DirectSAA(0.05),
+    rc.RobustSAA(0.05, 0.1),
+    rc.RobustSAA(0.05, 0.05),
+)
 
 
 @cache
@@ -59,7 +65,9 @@ def check_thresholds(name: str, n_trees: int, n: int) -> None:
             assert forest.judge.predict(data.encode(a.point))[0] == a.target
 
 
-def check_isolation(name: str, n_trees: int, n: int, contaminations: tuple[float, ...], seconds: float) -> None:
+def check_isolation(
+    name: str, n_trees: int, n: int, contaminations: tuple[float, ...], seconds: float
+) -> None:
     data, X, forest = trained(name, n_trees)
     methods = [rc.IsolationForest(c) for c in contaminations]
     explainer = rc.Explainer(forest, data.schema, methods, training=(X, data.y), time_limit=seconds)
@@ -90,7 +98,9 @@ def check_outlier(name: str, n_trees: int, n: int, weights: tuple[float, ...], s
     explainer = rc.Explainer(forest, data.schema, methods, training=(X, data.y), time_limit=seconds)
     rows = some_rows(data, n)
     numbers = read_rows(data.schema, rows).numbers
-    per_column = np.repeat([f.cost_weight for f in data.schema.features], [f.n_columns for f in data.schema.features])
+    per_column = np.repeat(
+        [f.cost_weight for f in data.schema.features], [f.n_columns for f in data.schema.features]
+    )
     predicted = forest.judge.predict(X)
     for a in explainer.explain_many(rows):
         assert a.status in ("optimal", "feasible", "no_recourse"), a
@@ -118,7 +128,9 @@ def check_robx(name: str, n_trees: int, n: int, k: int) -> None:
     method = rc.RobX(0.3, k=k)
     explainer = rc.Explainer(forest, data.schema, method, training=(X, data.y), best_score=False)
     noise = np.random.default_rng(0).normal(0.0, 0.1, (k, X.shape[1]))
-    noise *= np.repeat([f.is_number for f in data.schema.features], [f.n_columns for f in data.schema.features])
+    noise *= np.repeat(
+        [f.is_number for f in data.schema.features], [f.n_columns for f in data.schema.features]
+    )
     for a in explainer.explain_many(some_rows(data, n)):
         assert a.status in ("heuristic", "no_recourse")
         if a.point is None:

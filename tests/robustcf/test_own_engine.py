@@ -102,7 +102,15 @@ def random_problem(rng: np.random.Generator) -> Problem:
 
 
 @pytest.mark.parametrize(
-    "constants", [{}, IMPATIENT, IMPATIENT | {"SHRUNK": 0.99}, {"SHRUNK": 0.99, "ROUNDS": 3}]
+    "constants",
+    [
+        {},
+        IMPATIENT,
+        IMPATIENT | {"SHRUNK": 0.99},
+        IMPATIENT | {"ENUMERATE": 0},
+        {"ENUMERATE": 0, "HEIGHT": 3, "QUICK": 50},
+        {"ENUMERATE": 0, "SHRUNK": 0.99, "ROUNDS": 3},
+    ],
 )
 def test_engine_equals_oracle_on_bare_problems(
     constants: dict[str, float], monkeypatch: pytest.MonkeyPatch

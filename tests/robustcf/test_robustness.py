@@ -20,7 +20,11 @@ from robustcf.validate import retrain, validity
 def credit() -> tuple[rc.datasets.Dataset, np.ndarray, rc.Forest]:
     data = rc.datasets.synthetic_credit(n=400, seed=0)
     X = data.encode(data.X)
-    return data, X, rc.Forest.from_sklearn(RandomForestClassifier(21, max_depth=3, random_state=0).fit(X, data.y))
+    return (
+        data,
+        X,
+        rc.Forest.from_sklearn(RandomForestClassifier(21, max_depth=3, random_state=0).fit(X, data.y)),
+    )
 
 
 @pytest.mark.parametrize("n", [None, 40, 41])
@@ -62,7 +66,7 @@ def test_calibration_is_monotone_and_lowers_what_was_optimistic() -> None:
     assert np.abs(learnt(at) - at**2).max() < 0.1
     assert learnt.bias == pytest.approx(1 / 6, abs=0.03)
     for bad in (([], []), ([0.5], [0.5, 0.6]), ([1.5], [0.5]), ([0.5], [np.nan])):
-        with pytest.raises(ValueError, match="calibration|validities"):
+        with pytest.raises(ValueError, match=r"calibration|validities"):
             rc.Calibration.fit(np.array(bad[0]), np.array(bad[1]))
 
 
@@ -111,7 +115,9 @@ def stump_votes(X: np.ndarray, y: np.ndarray, points: np.ndarray, n: int, seed: 
     votes = np.empty((n, len(points)), dtype=bool)
     for i in range(n):
         rows = rng.integers(len(X), size=len(X))
-        stump = DecisionTreeClassifier(max_depth=1, max_features="sqrt", random_state=int(rng.integers(2**31)))
+        stump = DecisionTreeClassifier(
+            max_depth=1, max_features="sqrt", random_state=int(rng.integers(2**31))
+        )
         votes[i] = stump.fit(X[rows], y[rows]).predict(points) == 1
     return votes
 
@@ -126,9 +132,9 @@ def test_votes_of_retrained_stump_ensembles_are_binomial() -> None:
     counts = np.array(
         [
             (
-                rc.Forest.from_sklearn(RandomForestClassifier(n, max_depth=1, random_state=seed).fit(X, y)).score(
-                    points, 1, "hard"
-                )
+                rc.Forest.from_sklearn(
+                    RandomForestClassifier(n, max_depth=1, random_state=seed).fit(X, y)
+                ).score(points, 1, "hard")
                 * n
             ).round()
             for seed in range(1000, 2000)
@@ -155,7 +161,9 @@ def direct_saa_distances(sizes: tuple[int, ...], repeats: int) -> dict[int, np.n
     for n in sizes:
         distances = []
         for seed in range(repeats):
-            forest = rc.Forest.from_sklearn(RandomForestClassifier(n, max_depth=1, random_state=seed).fit(X, y))
+            forest = rc.Forest.from_sklearn(
+                RandomForestClassifier(n, max_depth=1, random_state=seed).fit(X, y)
+            )
             answer = rc.Explainer(forest, schema, rc.DirectSAA(0.1), target=1, voting="hard").explain(row)
             assert answer.status == "optimal", answer
             distances.append(answer.distance)
@@ -166,9 +174,9 @@ def direct_saa_distances(sizes: tuple[int, ...], repeats: int) -> dict[int, np.n
 @pytest.mark.slow
 def test_direct_saa_converges_on_stumps() -> None:
     """Proposition 4: as N grows, the distance settles on the minimum-cost robust one."""
-    found = direct_saa_distances((25, 101, 401, 1601), 12)
+    found = direct_saa_distances((25, 201, 1601), 8)
     spread = [found[n].std() for n in found]
-    assert spread[-1] < spread[0] / 2
-    limit = found[1601].mean()
-    error = [abs(found[n] - limit).mean() for n in (25, 101, 401)]
-    assert error[0] > error[1] > error[2]
+    assert spread[0] > spread[1] > spread[2]
+    limit = np.median(found[1601])
+    error = [np.abs(found[n] - limit).mean() for n in found]
+    assert error[0] > 2 * error[1] > 2 * error[2]

@@ -85,7 +85,9 @@ def test_no_stable_row_and_no_stable_point_are_said() -> None:
     forest, schema, X, y = world()
     rows = raw(schema, X[forest.predict(X) == 0][:2])
     wild = rc.RobX(1.0, k=200, sigma=5.0)  # nothing is stable under such noise
-    naive, answer, *_ = rc.Explainer(forest, schema, [rc.Naive(), wild], target=1, training=(X, y)).explain_many(rows)
+    _, answer, *_ = rc.Explainer(forest, schema, [rc.Naive(), wild], target=1, training=(X, y)).explain_many(
+        rows
+    )
     assert answer.status == "heuristic"
     assert "most stable" in str(answer.reason)
     assert answer.verified
@@ -95,7 +97,9 @@ def test_no_stable_row_and_no_stable_point_are_said() -> None:
 def test_mixed_features_are_projected_onto_allowed_values() -> None:
     forest, schema, X, y = world(mixed=True)
     rows = raw(schema, X[forest.predict(X) == 0][:8])
-    explainer = rc.Explainer(forest, schema, [rc.RobX(t, k=200) for t in (0.2, 0.6)], target=1, training=(X, y))
+    explainer = rc.Explainer(
+        forest, schema, [rc.RobX(t, k=200) for t in (0.2, 0.6)], target=1, training=(X, y)
+    )
     moved = 0
     for a in explainer.explain_many(rows):
         assert a.status == "heuristic"
