@@ -43,12 +43,13 @@ def _of(group: pd.DataFrame, table: pd.DataFrame) -> Iterator[tuple[str, float, 
             if len(enough):
                 yield f"gurobi-reduced: lowest data set ({_lowest(enough)})", 1.0, float(enough.ratio.min())
         elif contender in PEERS:
-            yield f"{contender}: lowest data set ({_lowest(each)})", 1.0, float(each.ratio.min())
-            yield f"{contender}: rows proved by ours beyond it", 1.0, _beyond(group, str(contender))
+            peer = str(contender)
+            yield f"{peer}: lowest data set ({_lowest(each)})", 1.0, float(each.ratio.min())
+            yield f"{peer}: rows proved by ours beyond it", 1.0, _beyond(group, peer)
 
 
 def _lowest(each: pd.DataFrame) -> str:
-    return str(each.loc[each.ratio.idxmin(), "data"])
+    return str(each["data"].to_numpy()[each.ratio.to_numpy().argmin()])
 
 
 def _beyond(group: pd.DataFrame, contender: str) -> float:

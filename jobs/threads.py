@@ -31,7 +31,7 @@ def environment(threads: int) -> dict[str, str]:
 def pinned(threads: int, affinity: bool = False) -> Iterator[None]:
     """For a process that has: every pool that is loaded, for the time of a task."""
     import numba
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     if affinity and not _held:
         take_cpus(threads)
