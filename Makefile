@@ -16,7 +16,7 @@ test: .venv/.stamp-test  ## install, then lint, type-check and test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 slow: .venv/.stamp-test  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 7200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -16,12 +17,17 @@ class SolverError(RuntimeError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Set explicitly on every solver: wall-clock seconds, threads, seed and relative gap."""
+    """Set explicitly on every solver: wall-clock seconds, threads, seed and relative gap.
+
+    `nodes` bounds our own engine's search by work instead of time, so that what is handed over to
+    another engine does not depend on how busy the machine is.
+    """
 
     seconds: float = 60.0
     threads: int = 1
     seed: int = 0
     gap: float = 0.0
+    nodes: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -69,12 +69,13 @@ class _Search:
     units: np.ndarray
     end: float
     stop_at: float = -math.inf  # a value that is good enough
+    most_nodes: float = math.inf
     cells: np.ndarray | None = None
     nodes: int = 0
 
     @property
     def finished(self) -> bool:
-        return self.upper <= self.stop_at or time.monotonic() >= self.end
+        return self.upper <= self.stop_at or self.nodes >= self.most_nodes or time.monotonic() >= self.end
 
     def solve(self, problem: Problem, bound: float = -math.inf) -> float:
         """Search a problem until done or out of time; returns the least value that may remain."""
@@ -276,17 +277,17 @@ class OwnEngine:
             return settled
         end, units, nodes = time.monotonic() + limits.seconds, vote_units(problem), 0
         if incumbent is None:  # first whether anything reaches the demand at all
-            reach = _Search(math.inf, True, units, end, stop_at=0.0)
+            reach = _Search(math.inf, True, units, end, 0.0, limits.nodes)
             lacking = reach.solve(problem._replace(cost=np.zeros_like(problem.cost)))
             nodes = reach.nodes
-            if lacking > 0.0 and time.monotonic() < end:
+            if lacking > 0.0:
                 return Solution("infeasible", None, math.inf, math.inf, nodes)
             if reach.upper > 0.0 or reach.cells is None:
                 return Solution("unknown", None, math.inf, lower_bound, nodes)
             reached = choice_within(problem, reach.cells)
             assert reached is not None
             incumbent = improve(problem, reached)
-        search = _Search(problem.objective(incumbent), False, units, end)
+        search = _Search(problem.objective(incumbent), False, units, end, most_nodes=limits.nodes)
         remaining = search.solve(problem)
         choice = incumbent if search.cells is None else choice_within(problem, search.cells)
         assert choice is not None
@@ -301,7 +302,7 @@ class OwnEngine:
             return BestScore(None, 0, 0)
         units = vote_units(problem)
         free = problem._replace(cost=np.zeros_like(problem.cost))
-        search = _Search(math.inf, True, units, time.monotonic() + limits.seconds)
+        search = _Search(math.inf, True, units, time.monotonic() + limits.seconds, most_nodes=limits.nodes)
         search._try(free, climb_votes(problem, cheapest(problem) if incumbent is None else incumbent))
         remaining = search.solve(free)
         choice = None if search.cells is None else choice_within(problem, search.cells)

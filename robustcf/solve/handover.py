@@ -14,7 +14,7 @@ import numpy as np
 from robustcf.problem import Problem
 from robustcf.solve.contract import BestScore, Engine, Limits, Solution
 
-SHARE, MOST = 0.2, 1.0  # of the time, and seconds, that the first engine has
+FIRST_NODES = 1000  # that the first engine may search: by work and not by time, so that runs repeat
 
 
 class HandOver:
@@ -48,7 +48,7 @@ class HandOver:
 
 
 def _short(limits: Limits) -> Limits:
-    return replace(limits, seconds=min(MOST, SHARE * limits.seconds))
+    return replace(limits, nodes=FIRST_NODES)
 
 
 def _left(limits: Limits, end: float) -> Limits:
