@@ -16,7 +16,8 @@ test: .venv/.stamp-test  ## install, then lint, type-check and test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore tests/jobs
+	$(BIN)/python -m pytest tests/jobs
 
 slow: .venv/.stamp-test  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 7200
