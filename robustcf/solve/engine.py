@@ -158,7 +158,7 @@ class _Search:
         here = relaxation.bound(node.alive, self.end - time.monotonic())
         best, halves = -1.0, []
         most = STRONG if self.nodes < HARD else 2 * STRONG
-        for f, cut in relaxation.undecided(node.alive, most) or [self._middle(problem, node.alive)]:
+        for f, cut in relaxation.undecided(most) or [self._middle(problem, node.alive)]:
             sides = []
             for low_side in (True, False):
                 alive = node.alive.copy()

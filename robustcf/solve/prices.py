@@ -55,10 +55,10 @@ class Relaxation:
             return float(self._highs.getInfo().objective_function_value)
         return np.inf if status == highspy.HighsModelStatus.kInfeasible else np.nan
 
-    def undecided(self, alive: np.ndarray, most: int) -> list[tuple[int, int]]:
+    def undecided(self, most: int) -> list[tuple[int, int]]:
         """Cuts (feature, option) at which the last solution is most torn, one per feature."""
         answers = np.array(self._highs.getSolution().col_value)[: self._n_questions]
-        cuts, torn = _torn_cuts(self._problem, alive, answers)
+        cuts, torn = _torn_cuts(self._problem, answers)
         order = np.argsort(-torn, kind="stable")[:most]
         return [(int(f), int(cuts[f])) for f in order if torn[f] > 1e-6]
 
@@ -103,7 +103,7 @@ def _question_bounds(p, alive, n_questions):
 
 
 @compiled
-def _torn_cuts(p, alive, answers):
+def _torn_cuts(p, answers):
     """Per feature, the cut whose question is answered nearest to one half, and how near."""
     n_features = len(p.start) - 1
     cuts, torn = np.zeros(n_features, dtype=np.int64), np.zeros(n_features)
