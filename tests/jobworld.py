@@ -40,7 +40,7 @@ def customers(n: int, seed: int = 5) -> pd.DataFrame:
     return frame
 
 
-def make_audit(folder: Path, frame: pd.DataFrame, **changes: Any) -> Path:
+def make_audit(folder: Path, frame: pd.DataFrame, row_group: int = 40, **changes: Any) -> Path:
     """Everything an audit needs; returns the config's path. A change of None takes a key away."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "forest").exists():
@@ -48,7 +48,7 @@ def make_audit(folder: Path, frame: pd.DataFrame, **changes: Any) -> Path:
     training = rc.datasets.synthetic_credit(300, seed=0)
     (folder / "schema.toml").write_text(training.schema.to_toml())
     training.X.assign(repaid=training.y).to_parquet(folder / "training.parquet")
-    frame.to_parquet(folder / "customers.parquet", row_group_size=40)
+    frame.to_parquet(folder / "customers.parquet", row_group_size=row_group)
     config: dict[str, Any] = {
         "output": "run",
         "seed": 1,

@@ -59,11 +59,11 @@ def test_two_workers_are_nearly_twice_as_fast_as_one_process(tmp_path: Path) -> 
     from jobs.cluster import session
     from jobs.config import AuditConfig, read_config
 
-    forest = make_forest(tmp_path / "forest", trees=50)
-    frame, data = customers(6000), rc.datasets.synthetic_credit(1)
+    forest = make_forest(tmp_path / "forest", trees=100)
+    frame, data = customers(16_000), rc.datasets.synthetic_credit(1)
     methods = [rc.Naive(), rc.DirectSAA(0.2), rc.DirectSAA(0.05)]
     explainer = rc.Explainer(forest, data.schema, methods, target=1)
-    rows = frame.drop(columns="customer")
+    rows = frame.drop(columns="customer")[:4000]
     explainer.explain_many(rows[:50])
     begin = time.perf_counter()
     explainer.explain_many(rows)
@@ -71,7 +71,7 @@ def test_two_workers_are_nearly_twice_as_fast_as_one_process(tmp_path: Path) -> 
     with session("local", cpus=2):
         small = make_audit(tmp_path / "warm", customers(200), training=None)
         assert audit(read_config(AuditConfig, small)) == 0
-        config = make_audit(tmp_path, frame, training=None, shard={"rows": 100})
+        config = make_audit(tmp_path, frame, row_group=4000, training=None, shard={"rows": 500})
         assert audit(read_config(AuditConfig, config)) == 0
     speed = steady_speed(tmp_path / "run")
     report(rows=len(rows), alone=len(rows) / alone, two_workers=speed, ratio=speed * alone / len(rows))
