@@ -26,6 +26,7 @@ from robustcf.solve.search import (
     EPSILON,
     Stack,
     count_cheaper,
+    filter_root,
     new_stack,
     run,
     start_search,
@@ -39,7 +40,7 @@ BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is p
 STRONG = 4  # cuts tried when a subtree is split by its relaxation, and twice as many
 HARD = 4000  # after so many nodes
 SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem of its own
-HEIGHT = 256  # open nodes of one search; more are handed back, so memory is bounded
+HEIGHT = 64  # open nodes of one search; more are handed back, so memory is bounded
 CHUNK = 256  # nodes between looks at the clock
 
 
@@ -127,12 +128,15 @@ class _Search:
             node = todo.pop()
             if node.bound >= self.upper - EPSILON:
                 continue
-            if node.prices is not None:
+            if node.prices is not None and self._filter(F, stack, node):
+                continue
+            shrunk = node.alive.sum() < SHRUNK * len(node.alive)
+            if node.prices is not None and not shrunk:
                 left = self._run(problem, F, stack, node, budget if node.relaxed else QUICK)
                 if not left or self.finished:
                     todo += left
                     continue
-            if node.alive.sum() < SHRUNK * len(node.alive):
+            if shrunk:
                 lowest = min(lowest, self.solve(restrict(problem, node.alive, math.inf), node.bound))
                 continue
             if relaxation is None:
@@ -140,9 +144,9 @@ class _Search:
             if node.relaxed:
                 todo += self._split(problem, relaxation, node)
                 continue
-            priced = relaxation.prices(node.alive, self.end - time.monotonic())
-            if priced is not None:
-                todo.append(_Open(node.alive, node.bound, priced, relaxed=True))
+            value = relaxation.bound(node.alive, self.end - time.monotonic())
+            if math.isfinite(value):
+                todo.append(_Open(node.alive, node.bound, relaxation.prices(), relaxed=True))
             elif time.monotonic() >= self.end:
                 todo.append(node)
             else:
@@ -156,7 +160,7 @@ class _Search:
         both rise most is taken. The side that looks better comes last, to be searched first.
         """
         here = relaxation.bound(node.alive, self.end - time.monotonic())
-        best, halves = -1.0, []
+        best, halves = -1.0, list[tuple[float, _Open]]()
         most = STRONG if self.nodes < HARD else 2 * STRONG
         for f, cut in relaxation.undecided(most) or [self._middle(problem, node.alive)]:
             sides = []
@@ -165,11 +169,15 @@ class _Search:
                 options = np.arange(problem.start[f], problem.start[f + 1])
                 low = options < cut if problem.ordered[f] else options == cut
                 alive[options[low != low_side]] = False
-                sides.append((relaxation.bound(alive, self.end - time.monotonic()), alive))
+                value = relaxation.bound(alive, self.end - time.monotonic())
+                prices = relaxation.prices() if math.isfinite(value) else None
+                sides.append((value, _Open(alive, node.bound, prices, prices is not None)))
             rises = [max(min(value, self.upper) - here, 1e-9) for value, _ in sides]
             if rises[0] * rises[1] > best:
                 best, halves = rises[0] * rises[1], sorted(sides, key=lambda side: -side[0])
-        return [_Open(alive, node.bound, None) for _, alive in halves]
+            if min(value for value, _ in sides) >= self.upper:
+                break
+        return [side for _, side in halves]
 
     def _middle(self, problem: Problem, alive: np.ndarray) -> tuple[int, int]:
         """A cut through the middle of the feature with most options."""
@@ -177,11 +185,18 @@ class _Search:
         options = np.flatnonzero(alive[problem.start[f] : problem.start[f + 1]]) + problem.start[f]
         return f, int(options[len(options) // 2 if problem.ordered[f] else 0])
 
+    def _filter(self, F: Factors, stack: Stack, node: _Open) -> bool:
+        """Drop what no better choice can use, under the node's prices; whether that closes it."""
+        assert node.prices is not None
+        start_search(stack, node.alive, node.bound)
+        node.bound = max(node.bound, filter_root(F, *node.prices, stack, self.upper))
+        node.alive, stack.bound[0] = stack.alive[0].copy(), node.bound
+        return node.bound >= self.upper - EPSILON
+
     def _run(self, problem: Problem, F: Factors, stack: Stack, node: _Open, budget: int) -> list[_Open]:
-        """Search under fixed prices; what is open when the budget is gone, shallowest first."""
+        """Search a filtered node under its prices; what is open when the budget is gone."""
         assert node.prices is not None
         theta, phi, lam = node.prices
-        start_search(stack, node.alive, node.bound)
         best = np.zeros(problem.n_features, dtype=np.int64)
         height, seen = 1, 0
         while height and seen < budget and height < HEIGHT - 1 and not self.finished:
@@ -257,8 +272,12 @@ def compile_kernels() -> None:
         F = build_factors(reduced, units)
         quick_prices(F, np.array([1.0]), 1, maximise)
         everything = np.ones(len(F.cost), dtype=bool)
-        relaxed = Relaxation(reduced, F, maximise).prices(everything, 1e9)
-        search._run(reduced, F, new_stack(F, HEIGHT), _Open(everything, -math.inf, relaxed), 9)
+        relaxation = Relaxation(reduced, F, maximise)
+        relaxation.bound(everything, 1e9)
+        relaxation.undecided(1)
+        node, stack = _Open(everything, -math.inf, relaxation.prices()), new_stack(F, HEIGHT)
+        search._filter(F, stack, node)
+        search._run(reduced, F, stack, node, 9)
     climb_votes(problem, improve(problem, np.array([1, 1])))
 
 

@@ -14,6 +14,8 @@ from robustcf.solve.factors import Factors
 from robustcf.solve.highs import linear_program
 from robustcf.solve.milp import build_model
 
+LITTLE = 0.02  # of the dearest option: what a cut counts that costs nothing
+
 
 class Prices(NamedTuple):
     """Segment prices, what options cost once they earned them, and the conditions' multipliers."""
@@ -60,12 +62,10 @@ class Relaxation:
         answers = np.array(self._highs.getSolution().col_value)[: self._n_questions]
         cuts, torn = _torn_cuts(self._problem, answers)
         order = np.argsort(-torn, kind="stable")[:most]
-        return [(int(f), int(cuts[f])) for f in order if torn[f] > 1e-6]
+        return [(int(f), int(cuts[f])) for f in order if torn[f] > 0.0]
 
-    def prices(self, alive: np.ndarray, seconds: float) -> Prices | None:
-        """The best prices for the options alive; None if the LP gives none (infeasible, limit)."""
-        if not np.isfinite(self.bound(alive, seconds)):
-            return None
+    def prices(self) -> Prices:
+        """The prices of the last solution: the best for the options that were alive."""
         dual = np.array(self._highs.getSolution().row_dual)
         links = np.maximum(0.0, -dual[: len(self._links_from)])
         lam = np.maximum(0.0, dual[len(dual) - self._n_conditions :])
@@ -104,20 +104,31 @@ def _question_bounds(p, alive, n_questions):
 
 @compiled
 def _torn_cuts(p, answers):
-    """Per feature, the cut whose question is answered nearest to one half, and how near."""
+    """Per feature, the cut at which most cost is in doubt, and how much (a little for any doubt)."""
     n_features = len(p.start) - 1
     cuts, torn = np.zeros(n_features, dtype=np.int64), np.zeros(n_features)
+    least = LITTLE * p.cost.max() if p.cost.max() > 0.0 else 1.0
     q = 0
     for f in range(n_features):
-        first, size = p.start[f], p.start[f + 1] - p.start[f]
-        if size == 1:
+        first, last = p.start[f], p.start[f + 1]
+        if last - first == 1:
             continue
-        asked = size - 1 if p.ordered[f] else size
-        for b in range(asked):
-            doubt = 0.5 - abs(answers[q + b] - 0.5)
-            if doubt > torn[f]:  # ordered: options from the cut on; categories: the cut itself
-                torn[f], cuts[f] = doubt, first + b + 1 if p.ordered[f] else first + b
-        q += asked
+        for b in range(last - first - 1 if p.ordered[f] else last - first):
+            doubt = 0.5 - abs(answers[q] - 0.5)
+            q += 1
+            if doubt < 1e-6:
+                continue
+            # ordered: options from the cut on; categories: the cut itself
+            cut = first + b + 1 if p.ordered[f] else first + b
+            inside, outside = np.inf, np.inf
+            for o in range(first, last):
+                if o >= cut if p.ordered[f] else o == cut:
+                    inside = min(inside, p.cost[o])
+                else:
+                    outside = min(outside, p.cost[o])
+            doubt *= least + abs(inside - outside)
+            if doubt > torn[f]:
+                torn[f], cuts[f] = doubt, cut
     return cuts, torn
 
 

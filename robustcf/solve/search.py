@@ -49,6 +49,12 @@ def start_search(stack: Stack, alive: np.ndarray, bound: float) -> None:
 
 
 @compiled
+def filter_root(F, theta, phi, lam, stack, upper):
+    """Drop the options of the only node that no better choice can use; its bound."""
+    return _tighten(F, theta, phi, lam, stack, 0, np.empty(len(F.cost)), workspace(F), upper)
+
+
+@compiled
 def run(F, P, theta, phi, lam, stack, height, upper, best, maximise, max_nodes):
     """Work off the stack until it is empty, full, or `max_nodes` have been seen.
 
