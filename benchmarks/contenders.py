@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.cases import Customer, World
 from benchmarks.peers import Peer, PeerGone
-from robustcf.cells import moves_of
+from robustcf.moves import moves_of
 from robustcf.problem import Problem, build_problem, choice_within, reduce
 from robustcf.solve import Limits, Solution, SolverError, get_engine
 from robustcf.solve.contract import cheapest, settle

@@ -7,15 +7,17 @@ a score and nothing else; the others (`isolation`, `outlier`, `robx`) build on i
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
 
-from robustcf.cells import Moves, compile_geometry, moves_of
+from robustcf.cells import compile_geometry
 from robustcf.forest import Forest, Label, Voting
 from robustcf.methods import Method
+from robustcf.moves import Moves, moves_of
 from robustcf.problem import Problem, build_problem, leaf_votes, score_of, votes_needed
 from robustcf.schema import Schema
 from robustcf.solve import BestScore, Engine, Limits, Solution
@@ -61,12 +63,19 @@ class Customer:
 
 @dataclass(frozen=True)
 class Tools:
-    """What a family solves with; `best` remembers the best reachable scores."""
+    """What a family solves with, until `end`; `best` remembers the best reachable scores."""
 
     engine: Engine
-    limits: Limits
+    each: Limits
     wants_best_score: bool = True
     best: dict[tuple[object, ...], BestScore] = field(default_factory=dict)
+    end: float = math.inf
+
+    @property
+    def limits(self) -> Limits:
+        """Of the next solve: no more than is left of the row's time."""
+        left = self.end - time.monotonic()
+        return self.each if left >= self.each.seconds else replace(self.each, seconds=max(left, 0.01))
 
 
 class Family(Protocol):
@@ -122,10 +131,11 @@ class Thresholds:
         self, stuck: list[Answer], problem: Problem, moves: Moves, row: Customer, folded: int, tools: Tools
     ) -> None:
         """The best reachable score (once per set of reachable cells), and the nearest point there."""
-        key = (self.voting, row.target, moves.allowed.tobytes() + moves.missing.tobytes())
-        if key not in tools.best:
-            tools.best[key] = highest_score(problem, tools.engine, tools.limits)
-        best = tools.best[key]
+        where = moves.own.tobytes() if self.schema.has_rules else b""  # rules look at the customer's place
+        key = (self.voting, row.target, moves.allowed.tobytes() + moves.missing.tobytes(), where)
+        best = tools.best.get(key) or highest_score(problem, tools.engine, tools.limits)
+        if best.votes >= best.at_most or time.monotonic() < tools.end:  # one cut short is not for others
+            tools.best[key] = best
         if best.choice is None:
             return
         # Scores that differ only by the rounding of soft votes are one score, as in `votes_needed`.

@@ -1,26 +1,26 @@
-"""The geometry: what a forest can tell apart, and where one customer can go.
+"""The geometry: what a forest can tell apart.
 
 A forest sees a feature only through its splits, so each feature falls into *cells* that no tree
 tells apart; a leaf is a box of cells. scikit-learn compares the float32 of a value with a float64
 threshold, so a split is represented by the least float32 that goes right: two thresholds between
 the same float32 neighbours are one split, and a value placed in a cell really falls there.
 
-`compile_geometry` does what depends on forest and schema alone, once. `moves_of` does what
-depends on the customer: the nearest allowed value in each cell and its cost.
+This is what depends on forest and schema alone, compiled once; `moves` adds the customer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 
 from robustcf._jit import compiled
+from robustcf.actionability import listed_numbers, search_limits, up_to_step
 from robustcf.encode import greatest_number, least_number
+from robustcf.feature import RELATIVE, Feature, SchemaError
 from robustcf.forest import Forest
-from robustcf.schema import Feature, Schema, SchemaError
+from robustcf.schema import Schema
 
 FREE, FIXED, INCREASE, DECREASE = 0, 1, 2, 3
 _ACTIONS = {"free": FREE, "fixed": FIXED, "increase": INCREASE, "decrease": DECREASE}
@@ -63,6 +63,10 @@ class Geometry:
     `low[c]` and `high[c]` are where a move from below and from above first meets an allowed number
     of cell `c` (NaN if there is none); a categorical's cells are its categories. The forest's trees
     come first; other trees that cut the same space (an isolation forest's) may follow.
+
+    `listed[f]` holds a feature's listed numbers and their cells (nothing where none are listed).
+    `personal` are the features whose moves depend on more of the customer than the ends of cells say,
+    `ruled` those that a rule across features looks at, `pushed` those that it may force to move.
     """
 
     schema: Schema
@@ -77,12 +81,16 @@ class Geometry:
     span: np.ndarray
     weight: np.ndarray
     limits: np.ndarray
+    listed: tuple[tuple[np.ndarray, ...], ...]
+    personal: tuple[int, ...]
+    ruled: tuple[int, ...]
+    pushed: tuple[int, ...]
 
     def cell_of(self, encoded: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The cell of each feature's value, counted within the feature; 0 for a missing one."""
         cells = np.zeros(len(self.schema), dtype=np.int64)
         for j, feature in enumerate(self.schema.features):
-            if np.isnan(numbers[j]):
+            if np.isnan(numbers[j]) and not feature.fills_missing:
                 continue
             if not feature.ordered:
                 cells[j] = int(numbers[j])
@@ -90,23 +98,6 @@ class Geometry:
                 value = np.float32(encoded[self.schema.column_start[j]])
                 cells[j] = np.searchsorted(self.splits[j], value, side="right")
         return cells
-
-
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Where one customer's features can go, cell by cell (in the order of `Geometry.low`).
-
-    A move into cell `c`, where `allowed[c]`, puts the feature at `number[c]` at cost `cost[c]`;
-    `own[f]` is the cell that feature `f` is in, where the customer's own value costs nothing.
-    `missing[f]` marks a value that is not there: it stays so, since the distance from the unknown
-    is not defined.
-    """
-
-    allowed: np.ndarray
-    number: np.ndarray
-    cost: np.ndarray
-    own: np.ndarray
-    missing: np.ndarray
 
 
 def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) -> Geometry:
@@ -121,28 +112,26 @@ def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) 
     split_value = next_float32_above(trees.threshold)
     inner = trees.left >= 0
     splits, low, high = [], [], []
+    listed: list[tuple[np.ndarray, ...]] = []
     node_split = np.zeros(len(trees.left), dtype=np.int64)
     for j, feature in enumerate(schema.features):
         column = schema.column_start[j]
         if not feature.ordered:
             splits.append(np.empty(0))
             codes = np.arange(len(feature.values), dtype=np.float64)
-            allowed = _listed_numbers(feature)
+            allowed = listed_numbers(feature)
             low.append(np.where(np.isin(codes, allowed), codes, np.nan))
             high.append(low[-1])
+            listed.append((allowed, allowed.astype(np.int64)))
             continue
         mine = inner & (trees.feature == column) & (feature.n_columns == 1)
         values = np.unique(split_value[mine])
         node_split[mine] = np.searchsorted(values, split_value[mine])
         splits.append(values)
-        cell_low, cell_high = _ends_of_cells(feature, values)
+        listed.append(_listed_cells(feature, values) if feature.is_listed else ())
+        cell_low, cell_high = _ends_of_cells(feature, values, *listed[-1])
         low.append(cell_low)
         high.append(cell_high)
-    for j, feature in enumerate(schema.features):
-        if not feature.ordered:
-            first = schema.column_start[j]
-            mine = inner & (trees.feature >= first) & (trees.feature < first + feature.n_columns)
-            node_split[mine] = trees.feature[mine] - first
     start = np.concatenate([[0], np.cumsum([len(x) for x in low])])
     ordered = np.array([f.ordered for f in schema.features])
     return Geometry(
@@ -152,13 +141,32 @@ def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) 
         start=start,
         low=np.concatenate(low),
         high=np.concatenate(high),
-        leaves=_boxes(trees, column_feature, node_split, ordered, np.diff(start)),
+        leaves=_boxes(trees, column_feature, node_split, ordered, np.diff(start), _column_codes(schema)),
         action=np.array([_ACTIONS[f.action] for f in schema.features]),
         ordered=ordered,
         span=np.array([f.span for f in schema.features]),
         weight=np.array([f.cost_weight for f in schema.features]),
-        limits=np.array([_limits(f) for f in schema.features]),
+        limits=np.array([search_limits(f) for f in schema.features]),
+        listed=tuple(listed),
+        personal=tuple(j for j, f in enumerate(schema.features) if _is_personal(f)),
+        ruled=_places(schema, _ruled(schema)),
+        pushed=_places(schema, {name for link in schema.links for name in link.pushed}),
     )
+
+
+def _is_personal(feature: Feature) -> bool:
+    return any(getattr(feature, key) is not None for key in (*RELATIVE, "forbidden", "cost_table"))
+
+
+def _ruled(schema: Schema) -> set[str]:
+    if schema.max_changes is not None:
+        return set(schema.names)
+    return {clause.feature for link in schema.links for clause in (link.when, link.then)}
+
+
+def _places(schema: Schema, names: set[str]) -> tuple[int, ...]:
+    """Positions of ordered features; a category's own cell holds nothing but itself."""
+    return tuple(j for j, f in enumerate(schema.features) if f.name in names and f.ordered)
 
 
 def _trees(forest: Forest, more: Trees | None) -> Trees:
@@ -179,53 +187,33 @@ def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
     return above.astype(np.float64)
 
 
-def _is_listed(feature: Feature) -> bool:
-    return feature.kind != "continuous" or feature.allowed is not None
+def _listed_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An ordered feature's listed numbers, and the cell of each."""
+    numbers = listed_numbers(feature)
+    return numbers, np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
 
 
-def _limits(feature: Feature) -> tuple[float, float]:
-    """The search limits: declared ones, or what was observed of a continuous feature."""
-    low, high = (-np.inf, np.inf) if _is_listed(feature) else feature.span
-    return (
-        low if feature.lower is None else feature.lower,
-        high if feature.upper is None else feature.upper,
-    )
-
-
-def _listed_numbers(feature: Feature) -> np.ndarray:
-    """The numbers that a move may end on, where they are listed one by one."""
-    numbers = np.unique([feature.number(v) for v in feature.values or feature.allowed or ()])
-    if feature.allowed is not None:
-        numbers = numbers[np.isin(numbers, [feature.number(v) for v in feature.allowed])]
-    if feature.is_number:
-        low, high = _limits(feature)
-        numbers = numbers[(numbers >= low) & (numbers <= high)]
-        if feature.step is not None:
-            dust = 1e-9 * feature.step + 2 * np.spacing(np.abs(numbers))
-            numbers = numbers[np.abs(numbers - on_step(feature.step, numbers / feature.step)) <= dust]
-    return numbers
-
-
-def _ends_of_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _ends_of_cells(
+    feature: Feature, splits: np.ndarray, *listed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Least and greatest number in each cell between the splits, NaN where there is none."""
-    if _is_listed(feature):
+    if listed:
         low, high = np.full(len(splits) + 1, np.nan), np.full(len(splits) + 1, np.nan)
-        numbers = _listed_numbers(feature)
-        cells = np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
+        numbers, cells = listed
         low[cells[::-1]] = numbers[::-1]
         high[cells] = numbers
         return low, high
     with np.errstate(over="ignore", invalid="ignore"):  # splits at the ends of float32, out of reach
         if feature.step is None:
             # A float32 itself, not the float64 half-way to it that rounds there; but no bound is passed.
-            lower, upper = _limits(feature)
+            lower, upper = search_limits(feature)
             ups = np.minimum(least_number(feature, splits), upper)
             downs = np.maximum(greatest_number(feature, _float32_below(splits)), lower)
         else:
             first = _least_rounding_to(splits)
-            ups = _up_to_step(feature.step, least_number(feature, first, plain=False))
+            ups = up_to_step(feature.step, least_number(feature, first, plain=False))
             last = greatest_number(feature, np.nextafter(first, -np.inf), plain=False)
-            downs = -_up_to_step(feature.step, -last)
+            downs = -up_to_step(feature.step, -last)
         # No move ever rises into the first cell or falls into the last.
         low, high = np.concatenate([[np.nan], ups]), np.concatenate([downs, [np.nan]])
         for ends in (low, high):
@@ -246,51 +234,59 @@ def _least_rounding_to(splits: np.ndarray) -> np.ndarray:
     return np.where(halfway.astype(np.float32) >= splits, halfway, np.nextafter(halfway, np.inf))
 
 
-def on_step(step: float, multiples: np.ndarray) -> np.ndarray:
-    """Whole multiples of a step, free of binary dust: 3 * 0.1 is 0.3."""
-    exponent = Decimal(str(step)).as_tuple().exponent
-    digits = -exponent if isinstance(exponent, int) and exponent < 0 else 0
-    rounded: np.ndarray = np.round(np.rint(multiples) * step, digits)
-    return rounded
-
-
-def _up_to_step(step: float, numbers: np.ndarray) -> np.ndarray:
-    """The least whole multiple of the step that is not below each number."""
-    multiple = np.floor(numbers / step) - 1
-    for _ in range(3):  # division may be off by one
-        multiple = multiple + (on_step(step, multiple) < numbers)
-    return on_step(step, multiple)
-
-
 def _boxes(
     trees: Trees,
     column_feature: np.ndarray,
     node_split: np.ndarray,
     ordered: np.ndarray,
     n_cells: np.ndarray,
+    codes: np.ndarray,
 ) -> Leaves:
     node_feature = np.full(len(trees.left), -1, dtype=np.int64)
     inner = trees.left >= 0
     node_feature[inner] = column_feature[trees.feature[inner]]
-    most = int(n_cells[~ordered].max()) if (~ordered).any() else 1
     return Leaves(
         *_walk(
             trees.tree_start,
             trees.left,
             trees.right,
+            trees.feature,
             trees.threshold,
             trees.missing_left,
             node_feature,
             node_split,
             ordered,
             n_cells.astype(np.int64),
-            most,
+            codes,
         )
     )
 
 
+def _column_codes(schema: Schema) -> np.ndarray:
+    """What each encoded column of a category holds, as the model compares it: columns × categories."""
+    most = max((len(f.values) for f in schema.features if not f.ordered), default=1)
+    codes = np.zeros((len(schema.columns), most))
+    for feature, first in zip(schema.features, schema.column_start, strict=False):
+        if not feature.ordered and feature.n_columns:
+            rows = feature.code_rows.astype(np.float32)
+            codes[first : first + feature.n_columns, : len(rows)] = rows.T
+    return codes
+
+
 @compiled
-def _walk(tree_start, left, right, threshold, missing_left, node_feature, node_split, ordered, n_cells, most):
+def _walk(
+    tree_start,
+    left,
+    right,
+    column,
+    threshold,
+    missing_left,
+    node_feature,
+    node_split,
+    ordered,
+    n_cells,
+    codes,
+):
     n_nodes, n_features = len(left), len(ordered)
     parent = np.full(n_nodes, -1, dtype=np.int64)
     depth = np.zeros(n_nodes, dtype=np.int64)
@@ -311,7 +307,7 @@ def _walk(tree_start, left, right, threshold, missing_left, node_feature, node_s
     hi = np.zeros(n_entries, dtype=np.int64)
     sets = np.full(n_entries, -1, dtype=np.int64)
     missing = np.ones(n_entries, dtype=np.bool_)
-    member = np.ones((n_entries, most), dtype=np.bool_)
+    member = np.ones((n_entries, codes.shape[1]), dtype=np.bool_)
     slot = np.full(n_features, -1, dtype=np.int64)
     leaf, end, n_sets = 0, 0, 0
     for tree in range(len(tree_start) - 1):
@@ -332,8 +328,8 @@ def _walk(tree_start, left, right, threshold, missing_left, node_feature, node_s
                 e = slot[f]
                 missing[e] &= goes_left == missing_left[node]
                 if not ordered[f]:
-                    for c in range(n_cells[f]):  # the encoded column is 1 for its own category only
-                        value = 1.0 if c == split else 0.0
+                    for c in range(n_cells[f]):
+                        value = codes[column[node], c]
                         member[sets[e], c] &= (value <= threshold[node]) == goes_left
                 elif goes_left:
                     hi[e] = min(hi[e], split)
@@ -355,50 +351,3 @@ def _walk(tree_start, left, right, threshold, missing_left, node_feature, node_s
         member[: max(n_sets, 1)].copy(),
         missing[:end].copy(),
     )
-
-
-def moves_of(geometry: Geometry, numbers: np.ndarray, encoded: np.ndarray) -> Moves:
-    """Every cell that a customer's features may move to, with the nearest value there."""
-    missing = np.isnan(numbers)
-    own = geometry.cell_of(encoded, numbers)
-    allowed, number, cost = _moves(
-        numbers,
-        own,
-        missing,
-        geometry.start,
-        geometry.low,
-        geometry.high,
-        geometry.action,
-        geometry.ordered,
-        geometry.span,
-        geometry.weight,
-        geometry.limits,
-    )
-    return Moves(allowed, number, cost, own, missing)
-
-
-@compiled
-def _moves(numbers, own, missing, start, low, high, action, ordered, span, weight, limits):
-    allowed = np.zeros(start[-1], dtype=np.bool_)
-    number = np.full(start[-1], np.nan)
-    cost = np.full(start[-1], np.inf)
-    for f in range(len(numbers)):
-        x, act, width = numbers[f], action[f], span[f, 1] - span[f, 0]
-        if missing[f]:
-            act = FIXED
-        for c in range(start[f], start[f + 1]):
-            step = c - start[f] - own[f]
-            if step == 0:
-                allowed[c], number[c], cost[c] = True, x, 0.0
-                continue
-            if act == FIXED or (act == INCREASE and step < 0) or (act == DECREASE and step > 0):
-                continue
-            v = low[c] if step > 0 else high[c]
-            if np.isnan(v) or v < min(limits[f, 0], x) or v > max(limits[f, 1], x):
-                continue
-            if ordered[f]:
-                price = weight[f] * abs((v - span[f, 0]) / width - (x - span[f, 0]) / width)
-            else:
-                price = 2.0 * weight[f]
-            allowed[c], number[c], cost[c] = True, v, price
-    return allowed, number, cost

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from robustcf.raw import numbers_of, shown
+from robustcf.coding import decode_numbers
+from robustcf.raw import number_of, numbers_of, shown
 from robustcf.schema import Feature, Schema, SchemaError
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -79,9 +80,13 @@ def _read_column(
     feature: Feature, column: pd.Series, absent: np.ndarray, missing: bool
 ) -> tuple[np.ndarray, list[tuple[np.ndarray, str]]]:
     """A column as numbers, and what is wrong where."""
+    if feature.missing is not None and absent.any():
+        column = column.astype(object).where(~absent, feature.missing)
+        absent = np.zeros_like(absent)
     if not feature.is_number:
         codes = {v: float(i) for i, v in enumerate(feature.values)}
         words = {str(v): code for v, code in codes.items()}
+        words |= {str(v).lower(): code for v, code in codes.items() if isinstance(v, bool)}
         found = (np.nan if gone else _code(v, codes, words) for v, gone in zip(column, absent, strict=True))
         numbers = np.fromiter(found, dtype=np.float64, count=len(column))
         return numbers, [
@@ -93,9 +98,11 @@ def _read_column(
         too_large = ~(np.abs(feature.encoded(numbers)) <= FLOAT32_MAX) & ~np.isnan(numbers)
     problems = [
         (np.isnan(numbers) & ~absent, "is not a number"),
-        (np.isinf(numbers) | too_large, "is too large"),
+        (np.isinf(numbers) | (too_large & (feature.codes is None)), "is too large"),
     ]
-    if not missing:
+    if feature.codes is not None:
+        problems.append((too_large, f"is not one of its values ({_listed(feature)})"))
+    if feature.codes is not None or not (missing or feature.fills_missing):
         problems.append((absent, "is missing, which this forest cannot take"))
     if feature.lower is not None:
         problems.append((numbers < feature.lower, f"is below the declared lower bound {feature.lower:g}"))
@@ -106,7 +113,10 @@ def _read_column(
 
 def _code(value: Any, codes: dict[Any, float], words: dict[str, float]) -> float:
     try:
-        return codes[value] if value in codes else words.get(str(value), np.nan)
+        if value in codes:
+            return codes[value]
+        text = str(value)  # "3" in a text file is the category 3, also where the model knows it as 3.0
+        return words[text] if text in words else codes.get(number_of(value), np.nan)
     except (TypeError, ValueError):  # unhashable, or a whole number too long to write out
         return np.nan
 
@@ -128,7 +138,11 @@ def encode(schema: Schema, numbers: np.ndarray) -> np.ndarray:
     matrix = np.zeros((len(numbers), len(schema.columns)))
     for j, (feature, start) in enumerate(zip(schema.features, schema.column_start, strict=False)):
         if feature.kind == "categorical" and feature.n_columns:
-            matrix[np.arange(len(numbers)), start + numbers[:, j].astype(np.int64)] = 1.0
+            codes = numbers[:, j].astype(np.int64)
+            if feature.codes is None:
+                matrix[np.arange(len(numbers)), start + codes] = 1.0
+            else:
+                matrix[:, start : start + feature.n_columns] = feature.code_rows[codes]
         elif feature.n_columns:
             matrix[:, start] = feature.encoded(numbers[:, j])
     return matrix
@@ -142,6 +156,9 @@ def decode(schema: Schema, matrix: np.ndarray) -> np.ndarray:
             numbers[:, j] = feature.span[0]
         elif feature.kind == "categorical":
             block = matrix[:, start : start + feature.n_columns]
+            if feature.codes is not None:
+                numbers[:, j] = _decode_codes(feature, block)
+                continue
             if not (np.isin(block, (0.0, 1.0)).all() and (block.sum(axis=1) == 1).all()):
                 raise SchemaError(f"feature {feature.name!r}: encoded columns are not one-hot")
             numbers[:, j] = block.argmax(axis=1)
@@ -150,7 +167,18 @@ def decode(schema: Schema, matrix: np.ndarray) -> np.ndarray:
     return numbers
 
 
+def _decode_codes(feature: Feature, block: np.ndarray) -> np.ndarray:
+    """The value with those codes: the first of several that the model does not tell apart."""
+    same = (block[:, None, :] == feature.code_rows[None, :, :]).all(axis=2)
+    if not same.any(axis=1).all():
+        raise SchemaError(f"feature {feature.name!r}: encoded columns are the codes of none of its values")
+    numbers: np.ndarray = np.array([feature.number(v) for v in feature.values])[same.argmax(axis=1)]
+    return numbers
+
+
 def _decode_ordered(feature: Feature, encoded: np.ndarray) -> np.ndarray:
+    if feature.codes is not None:
+        return _decode_codes(feature, encoded[:, None])
     if not feature.is_number:
         return np.rint(encoded * feature.span[1] if feature.scaling == "minmax" else encoded)
     numbers = nearest_number(feature, encoded)
@@ -192,7 +220,10 @@ def greatest_number(feature: Feature, encoded: np.ndarray, *, plain: bool = True
 def _plainest(feature: Feature, encoded: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """Where several numbers encode alike, the one that plain arithmetic gives (0, not -5.6e-17)."""
     low, high = feature.span
-    plain = encoded if feature.scaling == "none" else low + encoded * (high - low)
+    if feature.transform is not None:
+        plain = decode_numbers(feature.transform, encoded)
+    else:
+        plain = encoded if feature.scaling == "none" else low + encoded * (high - low)
     return np.where(feature.encoded(plain) == feature.encoded(exact), plain, exact)
 
 

@@ -259,10 +259,11 @@ class Explainer:
     def _solve(self, numbers: np.ndarray, encoded: np.ndarray, target: Label) -> list[Answer]:
         """One row's whole grid; a failure is this row's alone."""
         row = Customer(numbers, encoded, target)
-        tools = Tools(self.engine, self.limits, self.wants_best_score, self._best)
         answers = [Answer("error")] * len(self.methods)
         for family, members in self._families:
             begin = time.perf_counter()
+            end = time.monotonic() + self.limits.seconds * len(members)
+            tools = Tools(self.engine, self.limits, self.wants_best_score, self._best, end)
             try:
                 found = family.answers(row, [self.methods[i] for i in members], tools)
             except Exception as error:  # the row's status carries it; the other rows go on
@@ -382,5 +383,6 @@ def _changes(
     for feature, old, new in zip(schema.features, before, after, strict=True):
         if old != new and not (math.isnan(old) and math.isnan(new)):
             delta = float(new - old) if feature.is_number else None
-            changes.append(Change(feature.name, raw[feature.name], feature.value(float(new)), delta))
+            own = raw[feature.name] if feature.is_number else feature.value(float(old))
+            changes.append(Change(feature.name, own, feature.value(float(new)), delta))
     return tuple(changes)

@@ -124,9 +124,8 @@ def _can_move(feature: Feature, number: float) -> bool:
     high = high if feature.upper is None else feature.upper
     step = feature.step
     if step is None:
-        return any(
-            _allows(feature, number, x) for x in (low, high, float((low + number) / 2), (number + high) / 2)
-        )
+        beside = (math.nextafter(number, -math.inf), math.nextafter(number, math.inf))
+        return any(_allows(feature, number, float(x)) for x in (low, high, *beside))
     ends = [math.ceil(low / step), math.floor(high / step)]
     near = [math.floor(number / step) + i for i in (-1, 0, 1, 2)]
     return any(_allows(feature, number, float(m * step)) for m in ends + near)

@@ -186,8 +186,13 @@ def trajectory(
         column per feature with its change on the [0, 1] scale (a changed category is 1).
     """
     explainer = Explainer(forest, schema, [DirectSAA(a) for a in alphas], **settings)
+    return trajectory_of(schema, explainer.explain_grid(row))
+
+
+def trajectory_of(schema: Schema, answers: Iterable[Counterfactual]) -> pd.DataFrame:
+    """The same table from answers that are there already; one without a point has no changes."""
     lines = []
-    for answer in explainer.explain_grid(row):
+    for answer in answers:
         line: dict[str, Any] = {
             "robustness": 1.0 - float(answer.method.alpha or 0.0),
             "status": answer.status,

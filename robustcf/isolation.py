@@ -19,21 +19,22 @@ import numpy as np
 from sklearn.ensemble import IsolationForest as SklearnIsolationForest
 
 from robustcf.ask import Answer, Customer, Thresholds, Tools, answer_of, numbers_at
-from robustcf.cells import Geometry, Moves, Trees, compile_geometry, moves_of
+from robustcf.cells import Geometry, Trees, compile_geometry
 from robustcf.encode import decode, encode
 from robustcf.forest import Label
 from robustcf.methods import Method
+from robustcf.moves import Moves, moves_of
 from robustcf.problem import Problem, build_problem, choice_within, leaf_votes
-from robustcf.solve.contract import BestScore, cheapest, settle
+from robustcf.solve.contract import BestScore, Solution, settle
 from robustcf.solve.grid import highest_score, solve_grid
 from robustcf.solve.handover import HandOver
 from robustcf.solve.highs import Highs
-from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
 from robustcf.solve.milp import MilpEngine
+from robustcf.starts import joint_starts, swapped, walked
 from robustcf.training import Training
 
 UNIT = 2**40  # one step of a path in fixed point
-STARTS, ENOUGH = 15, 3  # training rows to start a search from, and points found that suffice
+STARTS = 15  # training rows to start a search from
 MOST_ROWS = 2000  # training rows that are looked at for starts
 BAND = 1e-9  # sums of path lengths this close to the bound may fall either way in floating point
 
@@ -73,24 +74,42 @@ class Isolation:
         }
 
     def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
-        tools = _with_highs(tools)
-        detector = self.detectors[row.target]
+        """The threshold alone first: its nearest point is often plausible, and bounds from below if not."""
+        answers = self.thresholds.answers(row, methods, tools)
+        open_ = [i for i, alone in enumerate(answers) if alone.status != "no_recourse"]
+        if not open_:
+            return answers
+        detector, ours, tools = self.detectors[row.target], tools.engine.name == "engine", _with_highs(tools)
         demands = self.thresholds.demands(row.target, methods)
         moves = moves_of(detector.geometry, row.numbers, row.encoded)
         problem = build_problem(detector.geometry, moves, detector.votes, demands[0], detector.demand)
         folded = demands[0] - int(problem.demand[0])
-        inner = [d - folded for d in demands]
-        known = self._starts(row, problem, moves, inner, detector)
-        solutions = solve_grid(problem, inner, tools.engine, tools.limits, known)
-        answers = [answer_of(s, problem, moves, row.numbers) for s in solutions]
-        stuck = [i for i, a in enumerate(answers) if a.status == "no_recourse"]
-        if stuck:  # is it the score that is out of reach, or only both together?
-            plain = self.thresholds.answers(row, [methods[i] for i in stuck], tools)
-            for i, alone in zip(stuck, plain, strict=True):
-                if alone.status in ("no_recourse", "timeout"):
-                    answers[i] = alone
-                else:
-                    answers[i] = self._relaxed(row, problem, moves, inner[i], detector, tools)
+        at = {i: _with_demand(problem, demands[i] - folded) for i in open_}
+        known = self._starts(row, problem, moves, at, answers, detector)
+        hard = []
+        for i, p in at.items():
+            reaching = [choice for choice in known if p.reaches(choice)]
+            best = min(reaching, key=p.objective, default=None)
+            proved = best is not None and p.objective(best) <= answers[i].lower_bound * (1 + 1e-12)
+            if best is not None and not proved and ours:
+                best, proved = walked(p, best, tools.each.seconds)
+                known.append(best)
+            if best is None or not proved:
+                hard.append(i)
+                continue
+            cost = p.objective(best)
+            solution = Solution("optimal", best, cost, cost, answers[i].nodes)
+            answers[i] = answer_of(solution, p, moves, row.numbers)
+        wanted = [int(at[i].demand[0]) for i in hard]
+        solutions = solve_grid(problem, wanted, tools.engine, tools.limits, known) if hard else []
+        for i, solution in zip(hard, solutions, strict=True):
+            alone, answers[i] = answers[i], answer_of(solution, problem, moves, row.numbers)
+            if answers[i].status == "no_recourse":  # both together
+                answers[i] = (
+                    alone if alone.status == "timeout" else self._relaxed(row, at[i], moves, detector, tools)
+                )
+            elif answers[i].status in ("feasible", "timeout"):
+                answers[i].lower_bound = max(answers[i].lower_bound, alone.lower_bound)
         return answers
 
     def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
@@ -103,42 +122,51 @@ class Isolation:
         return []
 
     def _starts(
-        self, row: Customer, problem: Problem, moves: Moves, demands: list[int], detector: Detector
+        self,
+        row: Customer,
+        problem: Problem,
+        moves: Moves,
+        at: dict[int, Problem],
+        alone: list[Answer],
+        detector: Detector,
     ) -> list[np.ndarray]:
-        """Choices that reach both conditions, where the usual climb from the customer's own finds none.
-
-        From training rows of the target class, as far as the customer can go there, single moves add
-        votes of one condition and then of the other.
-        """
-        starts: list[np.ndarray] = []
-        near: np.ndarray | None = None
-        for demand in sorted(set(demands)):
-            p = problem._replace(demand=np.array([demand, problem.demand[1]], dtype=np.int64))
-            if settle(p) is not None or any(p.reaches(choice) for choice in starts):
+        """Choices that reach both conditions, where a point of the threshold alone is not the answer."""
+        plain = [self._choice_at(problem, detector, alone[i].numbers) for i in at]
+        starts = [choice for choice in plain if choice is not None]
+        rows: list[np.ndarray] | None = None
+        for i, p in at.items():
+            lower = alone[i].lower_bound
+            near = [c for c in starts if p.reaches(c) and p.objective(c) <= lower * (1 + 1e-12)]
+            if near or settle(p) is not None:
                 continue
-            found = find_incumbent(p, cheapest(p))
-            if found is not None:
-                starts.append(found)
-                continue
-            if near is None:
-                near = self._near_rows(row, moves, detector)
-            before = len(starts)
-            for start in (cheapest(p), *(choice_within(p, cells) for cells in near)):
-                climbed = [] if start is None else _cross_climbs(p, start)
-                starts += [improve(p, c) for c in climbed if p.reaches(c)]
-                if len(starts) - before >= ENOUGH:
-                    break
+            if rows is None:
+                choices = (choice_within(problem, c) for c in self._near_rows(row, moves, detector))
+                rows = [choice for choice in choices if choice is not None]
+            starts += joint_starts(p, list(starts), rows, lower)
         return starts
 
+    def _choice_at(
+        self, problem: Problem, detector: Detector, numbers: np.ndarray | None
+    ) -> np.ndarray | None:
+        """A point as a choice of the joint problem, whose cells are finer."""
+        if numbers is None:
+            return None
+        encoded = encode(self.thresholds.schema, numbers[None, :])[0]
+        cells = detector.geometry.cell_of(encoded, numbers)
+        return choice_within(problem, detector.geometry.start[:-1] + cells)
+
     def _near_rows(self, row: Customer, moves: Moves, detector: Detector) -> np.ndarray:
-        """Cells of the training rows that fail the two conditions least, frozen features kept."""
+        """Cells of the training rows that fail the two conditions least, the nearest first.
+
+        Features stay at home where the customer may not follow.
+        """
         start = detector.geometry.start[:-1]
         cells = np.where(moves.allowed[start + detector.cells], detector.cells, moves.own) + start
         points = np.where(np.isnan(moves.number[cells]), row.numbers, moves.number[cells])
         encoded = encode(self.thresholds.schema, points)
         score = self.thresholds.forest.score(encoded, row.target, self.thresholds.voting)
         short = np.maximum(0.0, 0.6 - score) - np.minimum(0.0, detector.model.decision_function(encoded))
-        nearest: np.ndarray = cells[np.argsort(short, kind="stable")[:STARTS]]
+        nearest: np.ndarray = cells[np.lexsort((moves.cost[cells].sum(axis=1), short))[:STARTS]]
         return nearest
 
     def _relaxed(
@@ -146,31 +174,27 @@ class Isolation:
         row: Customer,
         problem: Problem,
         moves: Moves,
-        demand: int,
         detector: Detector,
         tools: Tools,
     ) -> Answer:
         """The threshold kept, the longest mean path that it leaves, and the nearest point there."""
-        swapped = problem._replace(
-            votes=np.ascontiguousarray(problem.votes[::-1]),
-            demand=np.array([problem.demand[1], demand], dtype=np.int64),
-        )
-        best: BestScore = highest_score(swapped, tools.engine, tools.limits)
+        turned = swapped(problem)
+        best: BestScore = highest_score(turned, tools.engine, tools.limits)
         if best.choice is None:
             return Answer("timeout", reason="no point found that reaches the score, plausible or not")
         rounding = len(detector.model.estimators_)  # path lengths that differ by less are one length
-        nearest = solve_grid(swapped, [best.votes - rounding], tools.engine, tools.limits)[0]
+        nearest = solve_grid(turned, [best.votes - rounding], tools.engine, tools.limits)[0]
         choice = best.choice if nearest.choice is None else nearest.choice
-        short = (int(swapped.demand[0]) - int(swapped.votes_of(choice)[0])) / UNIT / detector.scale
+        short = (int(turned.demand[0]) - int(turned.votes_of(choice)[0])) / UNIT / detector.scale
         unproved = (best.at_most - best.votes) / UNIT / detector.scale
         answer = replace(
-            answer_of(replace(nearest, choice=choice), swapped, moves, row.numbers),
+            answer_of(replace(nearest, choice=choice), turned, moves, row.numbers),
             status="relaxed",
-            objective=swapped.objective(choice),
+            objective=turned.objective(choice),
             relaxation=short,
             reason=f"no allowed point has the score and passes the isolation forest; relaxed by {short:.4g}",
         )
-        answer.numbers = numbers_at(swapped, choice, moves, row.numbers)
+        answer.numbers = numbers_at(turned, choice, moves, row.numbers)
         if unproved > 0:
             answer.reason = (
                 f"{answer.reason}, of which at most {unproved:.4g} might be avoidable (time limit)"
@@ -185,11 +209,8 @@ def _with_highs(tools: Tools) -> Tools:
     return replace(tools, engine=HandOver(tools.engine, MilpEngine(Highs())))
 
 
-def _cross_climbs(p: Problem, start: np.ndarray) -> list[np.ndarray]:
-    """Votes of one condition added until none can be, then of the other without loss of the first."""
-    swapped = p._replace(votes=np.ascontiguousarray(p.votes[::-1]), demand=p.demand[::-1].copy())
-    free = p._replace(demand=np.array([p.demand[0], np.iinfo(np.int64).min // 4]))
-    return [climb_votes(swapped, climb_votes(first, start)) for first in (p, free)]
+def _with_demand(problem: Problem, demand: int) -> Problem:
+    return problem._replace(demand=np.concatenate([[demand], problem.demand[1:]]).astype(np.int64))
 
 
 def _fit(

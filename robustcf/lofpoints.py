@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustcf.cells import FIXED, Geometry, Moves, _is_listed, _listed_numbers, on_step
+from robustcf.actionability import may_become, move_costs, on_step, reach
+from robustcf.cells import FIXED, Geometry
+from robustcf.moves import Moves
 from robustcf.neighbours import Neighbours
 from robustcf.schema import Feature
 
@@ -42,7 +44,7 @@ class Points:
         number = np.full(len(moves.cost), np.nan)
         at = price <= cost[self.cell]
         number[self.cell[at]] = self.number[at]
-        return Moves(np.isfinite(cost), number, cost, moves.own, moves.missing)
+        return Moves(np.isfinite(cost), number, cost, moves.own, moves.missing, moves.split)
 
 
 def points_of(geometry: Geometry, moves: Moves, numbers: np.ndarray, near: Neighbours) -> Points:
@@ -51,20 +53,25 @@ def points_of(geometry: Geometry, moves: Moves, numbers: np.ndarray, near: Neigh
     for j, feature in enumerate(geometry.schema.features):
         first, last = geometry.start[j], geometry.start[j + 1]
         values = near.rows[:, j]
-        if moves.missing[j] or geometry.action[j] == FIXED or not feature.n_columns:
+        unseen = not feature.n_columns and j not in moves.split
+        if np.isnan(numbers[j]) or geometry.action[j] == FIXED or unseen:
             mine, mixed = numbers[j : j + 1], False
         elif not feature.ordered:
             mine, mixed = np.flatnonzero(moves.allowed[first:last]).astype(np.float64), False
         else:
             mine, mixed, all_there = _numbers(feature, geometry, j, numbers[j], values)
             complete &= all_there
+        where = first + _cells(feature, geometry.splits[j], mine, int(moves.own[j]))
+        if j in moves.split:
+            below = int(geometry.start[-1]) + 2 * moves.split.index(j)
+            mine, where = _told_apart(mine, where, float(numbers[j]), first + moves.own[j], below, mixed)
         lists.append(mine)
-        cells.append(first + _cells(feature, geometry.splits[j], mine, int(moves.own[j])))
-        if moves.missing[j]:
+        cells.append(where)
+        if np.isnan(numbers[j]):
             own.append(np.zeros(1))
             other.append(np.zeros((len(near), 1)))
         else:
-            own.append(feature.costs(mine, float(numbers[j])))
+            own.append(move_costs(feature, float(numbers[j]), mine))
             other.append(np.stack([feature.costs(mine, float(v)) for v in values]))
         between.append(mixed)
     start = np.concatenate([[0], np.cumsum([len(x) for x in lists])])
@@ -82,16 +89,31 @@ def _cells(feature: Feature, splits: np.ndarray, numbers: np.ndarray, own: int) 
     return np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
 
 
+def _told_apart(
+    numbers: np.ndarray, cells: np.ndarray, x: float, own: int, below: int, mixed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The points once those of the own cell that lie below and above the own value have their own places.
+
+    Where numbers between points count, the own value ends all three places: to count it as a move that
+    is infinitely small allows nothing that it does not allow itself.
+    """
+    above = below + 1
+    places = np.where((cells == own) & (numbers < x), below, cells)
+    places = np.where((cells == own) & (numbers > x), above, places)
+    if not mixed:
+        return numbers, places
+    at = int(np.flatnonzero(numbers == x)[0])
+    return np.insert(numbers, [at, at + 1], x), np.insert(places, [at, at + 1], [below, above])
+
+
 def _numbers(
     feature: Feature, geometry: Geometry, j: int, x: float, values: np.ndarray
 ) -> tuple[np.ndarray, bool, bool]:
     """Numbers of an ordered feature; whether those between count; whether these are all."""
-    low, high = min(geometry.limits[j, 0], x), max(geometry.limits[j, 1], x)
-    low = x if feature.action == "increase" else low
-    high = x if feature.action == "decrease" else high
-    if _is_listed(feature):
-        listed = _listed_numbers(feature)
-        return np.union1d(listed[(listed >= low) & (listed <= high)], [x]), False, True
+    low, high = reach(feature, x)
+    if geometry.listed[j]:
+        listed = geometry.listed[j][0]
+        return np.union1d(listed[may_become(feature, x, listed)], [x]), False, True
     ends = slice(geometry.start[j], geometry.start[j + 1])
     bends = np.concatenate([[low, high, x], values, geometry.low[ends], geometry.high[ends]])
     bends = np.unique(bends[(bends >= low) & (bends <= high)])  # NaN is neither

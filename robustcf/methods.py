@@ -46,7 +46,7 @@ class Naive:
 
 @dataclass(frozen=True)
 class DirectSAA:
-    """Score of at least p*(N, α) (eq. 6): valid for a retrained forest with probability 1 - α.
+    """Score of at least p*(N, α) (eq. 7): valid for a retrained forest with probability 1 - α.
 
     >>> round(DirectSAA(alpha=0.05).threshold(100), 3)
     0.586
@@ -66,7 +66,7 @@ class DirectSAA:
 
 @dataclass(frozen=True)
 class RobustSAA:
-    """Direct-SAA with a confidence margin around p* (eq. 7), for difficult data.
+    """Direct-SAA with a confidence margin around p* (eq. 8), for difficult data.
 
     >>> round(RobustSAA(alpha=0.05, beta=0.1).threshold(100), 3)
     0.667

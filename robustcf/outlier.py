@@ -19,11 +19,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from robustcf.ask import Answer, Customer, Thresholds, Tools, numbers_at
-from robustcf.cells import Moves, moves_of
 from robustcf.check import distance
 from robustcf.lofmilp import solve_row
 from robustcf.lofpoints import Points, points_of
 from robustcf.methods import LocalOutlierFactor, Method
+from robustcf.moves import Moves, moves_of
 from robustcf.neighbours import Neighbours, neighbours_of
 from robustcf.problem import Problem, build_problem
 from robustcf.solve.contract import Limits
@@ -104,7 +104,7 @@ class _Search:
     def __post_init__(self) -> None:
         self.end = time.monotonic() + self.tools.limits.seconds
         geometry = self.thresholds.geometry
-        self.moves = moves_of(geometry, self.row.numbers, self.row.encoded)
+        self.moves = moves_of(geometry, self.row.numbers, self.row.encoded, split_ruled=True)
         self.points = points_of(geometry, self.moves, self.row.numbers, self.near)
         (self.demand,) = self.thresholds.demands(self.row.target, [self.method])
 
@@ -128,6 +128,8 @@ class _Search:
         # f(x, xᵢ) ≥ f(x0, xᵢ) - f(x, x0), and f(x, x0) is at least what the threshold costs
         turn = np.where(slope > 1.0, np.maximum(nearest, apart - self.near.delta), nearest)
         bounds = turn + slope * np.maximum(self.near.delta, apart - turn)
+        if any(f.cost_table is not None for f in self.thresholds.schema.features):
+            bounds = nearest + slope * self.near.delta  # a table's costs are no distance
         open_, shares = [], {}
         for i in np.argsort(bounds, kind="stable"):
             if not self.closed(bounds[i]):

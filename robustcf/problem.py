@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from robustcf._jit import compiled
-from robustcf.cells import Geometry, Moves
+from robustcf.cells import Geometry
 from robustcf.forest import Label, Voting
+from robustcf.moves import Moves
+from robustcf.rules import RuleTrees, rule_trees
 
 SOFT_UNIT = 2**40  # one soft vote in fixed point: far below the 1e-9 band, sums of 8000 trees fit
 TIE_MARGIN = 1e-9  # soft scores this close to a tie may fall either way in floating point
@@ -108,17 +110,24 @@ def score_of(votes: int, n_trees: int, voting: Voting) -> float:
 
 
 def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: int) -> Problem:
-    """The whole problem of one customer, before any reduction by cost; a demand for each condition."""
+    """The whole problem of one customer, before any reduction by cost; a demand for each condition.
+
+    Rules across features of the schema are further conditions, with trees of their own.
+    """
     boxes = geometry.leaves
     lo, hi = boxes.lo, boxes.hi
     if moves.missing.any():  # a missing value takes its path or closes it, whatever the cells
         gone = moves.missing[boxes.feature]
         lo = np.where(gone, np.where(boxes.missing, 0, 1), lo)
         hi = np.where(gone, 0, hi)
+    cell, start = np.arange(geometry.start[-1]), geometry.start
+    own = moves.own
+    if moves.split:
+        cell, start, own, lo, hi = _with_split_cells(geometry, moves, lo, hi)
     cells = Problem(
-        start=geometry.start,
-        cost=moves.cost,
-        cell=np.arange(len(moves.cost)),
+        start=start,
+        cost=moves.cost[cell],
+        cell=cell,
         ordered=geometry.ordered,
         tree_start=boxes.tree_start,
         votes=votes,
@@ -130,7 +139,49 @@ def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: 
         set=boxes.set,
         member=boxes.member,
     )
-    return restrict(cells, moves.allowed, np.inf)
+    keep = moves.allowed[cell]
+    if geometry.schema.has_rules:
+        movable = np.add.reduceat(keep, start[:-1]) > 1
+        rules = rule_trees(geometry.schema, own, np.diff(start), movable, boxes.member.shape[1])
+        if rules is not None:
+            cells = _joined(cells, rules)
+    return restrict(cells, keep, np.inf)
+
+
+def _with_split_cells(
+    geometry: Geometry, moves: Moves, lo: np.ndarray, hi: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cells in order, starts, own positions and boxes, once split features' own cells are three places."""
+    n_cells, feature = int(geometry.start[-1]), geometry.leaves.feature
+    extra = np.zeros(len(moves.own), dtype=np.int64)
+    extra[list(moves.split)] = 2
+    where = np.repeat(geometry.start[list(moves.split)] + moves.own[list(moves.split)], 2)
+    where[1::2] += 1  # one before the own cell, one after it
+    cell = np.insert(np.arange(n_cells), where, n_cells + np.arange(len(where)))
+    start = geometry.start + np.concatenate([[0], np.cumsum(extra)])
+    own, more = moves.own[feature], extra[feature]
+    lo, hi = np.where(lo > own, lo + more, lo), np.where(hi >= own, hi + more, hi)
+    return cell, start, moves.own + extra // 2, lo, hi
+
+
+def _joined(problem: Problem, rules: RuleTrees) -> Problem:
+    """The problem with the rules' trees after its own and their conditions after its own."""
+    n_own, n_rules = problem.votes.shape[0], rules.votes.shape[0]
+    votes = np.zeros((n_own + n_rules, problem.votes.shape[1] + rules.votes.shape[1]), dtype=np.int64)
+    votes[:n_own, : problem.votes.shape[1]] = problem.votes
+    votes[n_own:, problem.votes.shape[1] :] = rules.votes
+    shifted = np.where(rules.set >= 0, rules.set + len(problem.member), -1)
+    return problem._replace(
+        tree_start=np.concatenate([problem.tree_start, rules.tree_start[1:] + problem.tree_start[-1]]),
+        votes=votes,
+        demand=np.concatenate([problem.demand, rules.demand]),
+        entry_start=np.concatenate([problem.entry_start, rules.entry_start[1:] + problem.entry_start[-1]]),
+        feature=np.concatenate([problem.feature, rules.feature]),
+        lo=np.concatenate([problem.lo, rules.lo]),
+        hi=np.concatenate([problem.hi, rules.hi]),
+        set=np.concatenate([problem.set, shifted]),
+        member=np.concatenate([problem.member, rules.member]),
+    )
 
 
 def reduce(problem: Problem, upper: float) -> Problem:

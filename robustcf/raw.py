@@ -22,10 +22,11 @@ def numbers_of(column: pd.Series) -> np.ndarray:
     """
     if types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.fromiter((_number(value) for value in column), dtype=np.float64, count=len(column))
+    return np.fromiter((number_of(value) for value in column), dtype=np.float64, count=len(column))
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
+    """A value as float64; NaN if it is no number."""
     if isinstance(value, str):
         try:
             return math.nan if "_" in value else float(value)  # Python alone would take 1_000

@@ -16,7 +16,8 @@ What is undefined there, and done here:
 - No naive explanation: `no_recourse`, as for `Naive`.
 - Features that are not continuous: only numbers (continuous, discrete) are perturbed and moved in
   steps; binaries and categories change half-way. Every point is *projected*: what the schema does not
-  allow the customer becomes the nearest allowed value, before stability is measured.
+  allow the customer becomes the nearest allowed value, before stability is measured. Points that
+  break a rule across features (a link, the limit on changes) are passed over.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from robustcf.actionability import listed_numbers, may_become, on_step, reach
 from robustcf.ask import Answer, Customer, Thresholds, Tools
-from robustcf.cells import _is_listed, _limits, _listed_numbers, on_step
-from robustcf.check import distance
+from robustcf.check import broken_across, distance
 from robustcf.encode import encode
 from robustcf.forest import Label
 from robustcf.methods import Method, Naive, RobX
@@ -94,6 +95,8 @@ class Stabiliser:
         """The first stable point of a path, or its most stable one, if it beats what is there."""
         schema = self.thresholds.schema
         accepted = self._accepted(path, row.target)
+        if schema.has_rules:  # the projection knows one feature at a time
+            accepted &= [not broken_across(schema, row.numbers, point) for point in path]
         stability = np.where(accepted, self.stability(path, row.target, method), -np.inf)
         reached = np.flatnonzero(stability >= method.tau)
         if len(reached):
@@ -137,8 +140,8 @@ class Stabiliser:
             scale = np.zeros(len(schema.columns))
             for j, f in enumerate(schema.features):
                 if f.is_number and f.n_columns:
-                    low, high = f.span
-                    scale[schema.column_start[j]] = 1.0 if f.scaling == "minmax" else high - low
+                    low, high = f.encoded(np.array(f.span))
+                    scale[schema.column_start[j]] = high - low
             self._noises[k, sigma] = draws * scale
         return self._noises[k, sigma]
 
@@ -187,16 +190,14 @@ def project(schema: Schema, customer: np.ndarray, points: np.ndarray) -> np.ndar
 
 
 def _nearest_allowed(feature: Feature, own: float, wishes: np.ndarray) -> np.ndarray:
-    low, high = _limits(feature) if feature.is_number else (-np.inf, np.inf)
-    low = own if feature.action == "increase" else min(low, own)
-    high = own if feature.action == "decrease" else max(high, own)
-    if _is_listed(feature):
-        listed = _listed_numbers(feature)
-        allowed = np.union1d(listed[(listed >= low) & (listed <= high)], [own])
+    if feature.is_listed:
+        listed = listed_numbers(feature)
+        allowed = np.union1d(listed[may_become(feature, own, listed)], [own])
         if not feature.ordered:
             return np.where(np.isin(wishes, allowed), wishes, own)
         snapped: np.ndarray = allowed[np.abs(wishes[:, None] - allowed).argmin(axis=1)]
         return snapped
+    low, high = reach(feature, own)
     clipped: np.ndarray = np.clip(wishes, low, high)
     if feature.step is None:
         return clipped

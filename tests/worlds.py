@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ import pandas as pd
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from robustcf.check import broken_rules, distance
+from robustcf.check import broken_across, broken_rules, distance
 from robustcf.encode import encode, read_rows
 from robustcf.forest import Forest
-from robustcf.schema import Feature, Schema
+from robustcf.links import Clause, Link
+from robustcf.schema import Feature, Schema, SchemaError
 
 MOST_POINTS = 3000
 ARRAYS = ("tree_start", "left", "right", "feature", "threshold", "missing_left", "probabilities")
@@ -77,9 +79,17 @@ class Truth:
 # ---------------------------------------------------------------------------------- drawing
 
 
-def make_worlds(seed: int, n: int = 2) -> list[World]:
-    """Worlds around one random forest; the same seed gives the same ones."""
-    rng = np.random.default_rng(seed)
+def make_worlds(seed: int, n: int = 2, *, rules: bool = True) -> list[World]:
+    """Worlds around one random forest; the same seed gives the same ones.
+
+    Half of them have constraints that depend on the customer's own values, and (with `rules`) rules
+    across features; drawn apart, so that forests and customers are the same with and without them.
+    """
+    rng, other = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    return [_constrained(other, w, rules) if other.random() < 0.5 else w for w in _worlds(rng, n)]
+
+
+def _worlds(rng: np.random.Generator, n: int) -> list[World]:
     while True:
         schema = random_schema(rng)
         if not schema.columns:
@@ -168,6 +178,69 @@ def _continuous(rng: np.random.Generator, name: str, settings: dict[str, Any]) -
     if rng.random() < 0.3:
         settings["upper"] = low + width * float(rng.choice([0.5, 0.7, 1.0, 1.5]))
     return Feature(name, "continuous", **settings)
+
+
+def _constrained(rng: np.random.Generator, world: World, rules: bool) -> World:
+    """The world with relative bounds, forbidden moves, cost tables, links and a limit on changes."""
+    schema = world.schema
+    for f in schema.features:
+        if rng.random() < 0.4:
+            schema = schema.replace(f.name, **_relative(rng, f, world))
+        if f.kind != "continuous" and rng.random() < 0.3:
+            schema = schema.replace(f.name, forbidden=_pairs(rng, f, 3))
+        if f.kind != "continuous" and rng.random() < 0.5:
+            costs = [float(rng.choice([0.0, 0.05, 0.5, 2.0, rng.random()])) for _ in range(4)]
+            lines = [(*pair, cost) for pair, cost in zip(_pairs(rng, f, 4), costs, strict=False)]
+            schema = schema.replace(f.name, cost_table=lines)
+    if rules and len(schema) > 1:
+        links = [_link(rng, schema) for _ in range(rng.choice([0, 1, 1, 2]))]
+        limit = int(rng.integers(1, len(schema))) if rng.random() < 0.3 else None
+        schema = schema.with_rules([link for link in links if link is not None], limit)
+    return replace(world, schema=schema)
+
+
+def _relative(rng: np.random.Generator, f: Feature, world: World) -> dict[str, float]:
+    if not f.ordered:
+        return {}
+    own, (low, high) = float(world.numbers[world.schema.names.index(f.name)]), f.span
+    bounds = {}
+    for key in ("at_most_up", "at_most_down"):
+        if rng.random() < 0.6:
+            bounds[key] = float(rng.choice([0.0, 0.1, 0.5, 0.7, rng.random()])) * (high - low)
+            if not f.is_number or rng.random() < 0.4:
+                bounds[key] = float(np.round(bounds[key], int(rng.integers(3))))
+        if f.is_number and rng.random() < 0.2:
+            bounds[f"{key}_percent"] = float(rng.choice([0.0, 10.0, 33.3, 100.0, 250.0]))
+    column = int(world.schema.column_start[world.schema.names.index(f.name)])
+    mine = (world.forest.left >= 0) & (world.forest.feature == column)
+    splits = around(f, world.forest.threshold[mine]) if f.kind == "continuous" else np.empty(0)
+    if len(splits) and np.isfinite(own) and rng.random() < 0.3:  # exactly up to a split, or short of it
+        gap = float(rng.choice(splits)) - own
+        bounds["at_most_up" if gap > 0 else "at_most_down"] = abs(gap)
+    return bounds
+
+
+def _pairs(rng: np.random.Generator, f: Feature, most: int) -> list[tuple[Any, Any]]:
+    """Moves between values, some from or to any value."""
+    some = [*f.values, "*"]
+    drawn = [
+        tuple(some[int(i)] for i in rng.integers(len(some), size=2)) for _ in range(rng.integers(1, most))
+    ]
+    return [(a, b) for a, b in dict.fromkeys(drawn) if a != b or a == "*"]
+
+
+def _link(rng: np.random.Generator, schema: Schema) -> Link | None:
+    """A link between two features, if what was drawn is one."""
+    when, then = (schema.features[int(j)] for j in rng.choice(len(schema), size=2, replace=False))
+    clauses = []
+    for f, share in ((when, 0.25), (then, 0.75)):  # "same" in `when`, or none in `then`, forces moves
+        words = (["up"], ["down"], ["changed"]) if f.ordered else (["changed"], [], [])
+        moves = list(words[int(rng.integers(3))]) + ["same"] * (rng.random() < share)
+        clauses.append(Clause(f.name, tuple(moves or ["same"])))
+    try:
+        return schema.with_rules([Link(*clauses)]).links[0]
+    except SchemaError:  # says nothing, or pushes what has no least move
+        return None
 
 
 def _some_allowed(rng: np.random.Generator, values: tuple[Any, ...]) -> dict[str, Any]:
@@ -354,7 +427,7 @@ def candidates_of(world: World) -> list[tuple[np.ndarray, np.ndarray]]:
         elif f.allowed is not None:
             numbers += [f.number(v) for v in f.allowed]
         else:
-            ends = [*f.span, *(x for x in (f.lower, f.upper) if x is not None)]
+            ends = [*f.span, *(x for x in (f.lower, f.upper) if x is not None), *ends_from(f, before[j])]
             if f.step is None:
                 numbers += ends + around(f, thresholds).tolist()
             else:
@@ -369,13 +442,34 @@ def candidates_of(world: World) -> list[tuple[np.ndarray, np.ndarray]]:
             ],
             axis=1,
         )
-        kept: dict[bytes, tuple[float, float]] = {}
+        kept: dict[tuple[bytes, bool, bool], tuple[float, float]] = {}
         for number, sees in zip(tried, seen, strict=True):
             cost = distance(alone, old, np.array([number]))
-            if sees.tobytes() not in kept or cost < kept[sees.tobytes()][1]:
-                kept[sees.tobytes()] = (number, cost)
+            rules = world.schema.has_rules  # which see whether a value moved, and where to
+            key = (sees.tobytes(), rules and number > before[j], rules and number < before[j])
+            if key not in kept or cost < kept[key][1]:
+                kept[key] = (number, cost)
         result.append((np.array([n for n, _ in kept.values()]), np.array([c for _, c in kept.values()])))
     return result
+
+
+def ends_from(f: Feature, own: float) -> list[float]:
+    """How far the customer may go, in exact fractions of the numbers as they are written."""
+    if math.isnan(own):
+        return []
+    x, ends = Fraction(repr(float(own))), []
+    for up, key in ((1, "at_most_up"), (-1, "at_most_down")):
+        absolute, percent = getattr(f, key), getattr(f, f"{key}_percent")
+        ends += [] if absolute is None else [float(x + up * Fraction(repr(absolute)))]
+        ends += [] if percent is None else [float(x + up * abs(x) * Fraction(repr(percent)) / 100)]
+    return ends
+
+
+def keeping_rules(world: World, points: np.ndarray) -> np.ndarray:
+    """Which points break no rule across features."""
+    if not world.schema.has_rules:
+        return np.ones(len(points), dtype=bool)
+    return np.array([not broken_across(world.schema, world.numbers, p) for p in points])
 
 
 def points_of(schema: Schema, forest: Forest) -> int:
@@ -425,6 +519,11 @@ def solve_by_hand(world: World) -> Truth:
     prices = np.meshgrid(*[costs for _, costs in candidates], indexing="ij")
     points = np.stack([g.ravel() for g in grids], axis=1)
     cost = np.sum([c.ravel() for c in prices], axis=0)
+    kept = keeping_rules(world, points)
+    points, cost = points[kept], cost[kept]
+    if not len(points):
+        truth.distances = dict.fromkeys(world.taus)
+        return truth
     c = forest.classes.index(target)
     score = scores_by_model(forest.judge, encode(schema, points), world.voting)[:, c]
     for tau in world.taus:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robustcf.cells import on_step
+from robustcf.actionability import on_step
 from robustcf.check import broken_rules, distance
+from robustcf.links import Clause, Link
 from robustcf.schema import Feature, Schema
 
 
@@ -31,6 +32,17 @@ NUMBER = {"kind": "continuous", "low": 0.0, "high": 10.0}
         (NUMBER, np.nan, 1.0, "missing"),
         (NUMBER, 1.0, np.nan, "missing"),
         ({"kind": "discrete", "values": (1, 2, 4)}, 1.0, 3.0, "not one of its values"),
+        ({**NUMBER, "at_most_up": 1.0}, 2.0, 3.1, "rises from 2.0 to 3.1, by more than allowed"),
+        ({**NUMBER, "at_most_down": 1.0}, 2.0, 0.9, "falls"),
+        ({**NUMBER, "at_most_up_percent": 50}, 2.0, 3.1, "rises"),
+        ({**NUMBER, "low": -10.0, "at_most_down_percent": 50}, -2.0, -3.1, "falls"),
+        (
+            {"kind": "discrete", "values": (1, 2, 4), "forbidden": [[1, 4]]},
+            1.0,
+            4.0,
+            "may not go from 1 to 4",
+        ),
+        ({"kind": "binary", "values": ("a", "b"), "forbidden": [["*", "a"]]}, 1.0, 0.0, "from b to a"),
         ({"kind": "categorical", "values": ("a", "b", "c"), "allowed": ("a",)}, 0.0, 2.0, "may not become c"),
     ],
 )
@@ -48,6 +60,8 @@ def test_each_rule_is_seen(settings: dict, old: float, new: float, word: str) ->
         (NUMBER, -1.0, -0.5),
         ({**NUMBER, "step": 0.1}, 0.0, 0.3),
         (NUMBER, np.nan, np.nan),
+        ({**NUMBER, "at_most_up": 0.1, "at_most_down": 0.0}, 0.7, 0.8),  # in decimals
+        ({"kind": "discrete", "values": (1, 2, 4), "forbidden": [[1, 4], [2, 1]]}, 2.0, 4.0),
     ],
 )
 def test_allowed_moves_break_nothing(settings: dict, old: float, new: float) -> None:
@@ -61,6 +75,33 @@ def test_large_multiples_of_a_small_step_are_multiples(step: float) -> None:
     for number in on_step(step, np.random.default_rng(0).uniform(0, 1e9 / step, 500)):
         assert rules(feature, 0.0, float(number)) == []
         assert rules(feature, 0.0, float(number) + step / 2)
+
+
+def test_rules_across_features_are_seen() -> None:
+    features = (Feature("a", "discrete", values=(0, 1, 2)), Feature("b", "categorical", values="xyz"))
+    link = Link(Clause("a", ("up",)), Clause("b", ("changed",)))
+    schema = Schema(features).with_rules([link], max_changes=1)
+    own = np.array([1.0, 1.0])
+    for after, broken in (
+        ([1, 1], []),
+        ([0, 1], []),
+        ([2, 1], ["link a up => b changed does not hold"]),
+        ([2, 0], ["2 features change, max_changes is 1"]),
+        ([0, 2], ["2 features change, max_changes is 1"]),
+    ):
+        assert broken_rules(schema, own, np.array(after, dtype=float)) == broken
+    assert broken_rules(schema, np.array([np.nan, 1.0]), np.array([np.nan, 2.0])) == []  # missing is "same"
+
+
+def test_a_cost_table_is_the_distance() -> None:
+    table = [["x", "y", 0.7], ["*", "y", 0.2], ["z", "*", 0.1]]
+    schema = Schema((Feature("c", "categorical", values="xyz", cost_table=table),))
+    costs = {(a, b): distance(schema, np.array([a]), np.array([b])) for a in range(3) for b in range(3)}
+    assert costs == {
+        (0, 0): 0.0, (0, 1): 0.7, (0, 2): 0.5,
+        (1, 0): 0.5, (1, 1): 0.0, (1, 2): 0.5,
+        (2, 0): 0.1, (2, 1): 0.2, (2, 2): 0.0,
+    }  # fmt: skip
 
 
 def test_distance_is_the_papers() -> None:

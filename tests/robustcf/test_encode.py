@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.cells import _least_rounding_to, next_float32_above, on_step
+from robustcf.actionability import on_step
+from robustcf.cells import _least_rounding_to, next_float32_above
 from robustcf.encode import decode, encode, greatest_number, least_number, read_rows, to_frame
 from robustcf.schema import Feature, Schema, SchemaError
 from tests.worlds import make_worlds, random_rows

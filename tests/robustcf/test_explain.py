@@ -451,6 +451,7 @@ def test_the_oracle_refuses_what_it_cannot_enumerate(forest: rc.Forest) -> None:
         Oracle().nearest(wide, Limits())
 
 
+@pytest.mark.slow  # a clock in it: only a quiet machine can say
 def test_a_single_call_needs_little_beside_the_solver(forest: rc.Forest) -> None:
     explainer = rc.Explainer(forest, SCHEMA, solver="highs")
     row = next(iter(rows(1, seed=14).to_dict("records")))

@@ -11,8 +11,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.cells import compile_geometry, moves_of
+from robustcf.cells import compile_geometry
 from robustcf.encode import read_rows
+from robustcf.moves import moves_of
 from robustcf.problem import Problem, build_problem, inside, leaf_votes, reduce, restrict, votes_needed
 from robustcf.solve import Limits, engine, get_engine
 from robustcf.solve.contract import cheapest, settle

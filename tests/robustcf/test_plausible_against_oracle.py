@@ -12,16 +12,16 @@ import pytest
 from sklearn.ensemble import IsolationForest
 
 import robustcf as rc
-from robustcf.check import broken_rules
+from robustcf.check import broken_rules, distance
 from robustcf.encode import decode, encode, read_rows
 from robustcf.forest import Forest
 from robustcf.isolation import _trees_of
 from robustcf.solve import get_engine
-from robustcf.training import coordinates
 from tests.worlds import (
     Score,
     World,
     candidates_of,
+    keeping_rules,
     make_worlds,
     multiples,
     random_rows,
@@ -103,6 +103,10 @@ def check_isolation(world: World, seed: int) -> Counter[str]:
     if math.prod(len(numbers) for numbers, _ in candidates) > MOST_POINTS:
         return kinds
     points, cost = product(candidates)
+    kept = keeping_rules(world, points)
+    if not kept.any():
+        return kinds
+    points, cost = points[kept], cost[kept]
     encoded = encode(world.schema, points)
     c = world.forest.classes.index(target)
     score = scores_by_model(world.forest.judge, encoded, world.voting)[:, c]
@@ -220,13 +224,15 @@ def check_lof(world: World, seed: int) -> Counter[str]:
     X, y = training_of(world, seed)
     grids = np.meshgrid(*numbers, indexing="ij")
     points = np.stack([g.ravel() for g in grids], axis=1)
+    points = points[keeping_rules(world, points)]
+    if not len(points):
+        return kinds
     k, weight = int(rng.choice([1, 3, 10])), float(rng.choice([0.0, 0.01, 0.1, 1.0, 10.0]))
     target = wanted(world)
     factor = lof_by_hand(world, X, target, points, k)
     if factor is None:
         return kinds
-    moved = coordinates(world.schema, points) - coordinates(world.schema, world.numbers[None, :])
-    cost = np.abs(moved).sum(axis=1) + weight * factor
+    cost = np.array([distance(world.schema, world.numbers, p) for p in points]) + weight * factor
     c = world.forest.classes.index(target)
     score = scores_by_model(world.forest.judge, encode(world.schema, points), world.voting)[:, c]
     methods = [rc.LocalOutlierFactor(weight, Score(tau), neighbours=k) for tau in world.taus]
@@ -294,8 +300,9 @@ def check_open_ranges(world: World, seed: int) -> Counter[str]:
         good = [v for v in tried if v == own[j] or not broken_rules(alone, own[j : j + 1], np.array([v]))]
         change = rng.random(len(points)) < 0.6
         points[change, j] = rng.choice(good, change.sum())
+    points = points[keeping_rules(world, points)]
     factor = lof_by_hand(world, X, target, points, k)
-    moved = np.abs(coordinates(world.schema, points) - coordinates(world.schema, own[None, :])).sum(axis=1)
+    moved = np.array([distance(world.schema, own, p) for p in points])
     c = world.forest.classes.index(target)
     score = scores_by_model(world.forest.judge, encode(world.schema, points), world.voting)[:, c]
     reached = reaches(score, 0.5, len(world.forest), world.voting, c == 0)

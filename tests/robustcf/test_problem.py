@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from robustcf.cells import Geometry, Moves, compile_geometry, moves_of
+from robustcf.cells import Geometry, compile_geometry
 from robustcf.encode import encode
+from robustcf.moves import Moves, moves_of
 from robustcf.problem import (
     SOFT_UNIT,
     Problem,
@@ -45,7 +46,7 @@ def problem_of(world: World, target: object, tau: float = 0.5) -> tuple[Problem,
 def fitting(seed: int, condition: Callable[[Problem], bool]) -> tuple[World, Problem]:
     """The first world from a seed on whose problem is one to test."""
     for k in range(100):
-        world = make_worlds(seed + 1000 * k, 1)[0]
+        world = make_worlds(seed + 1000 * k, 1, rules=False)[0]
         problem, *_ = problem_of(world, world.forest.classes[-1])
         if condition(problem):
             return world, problem
@@ -59,7 +60,7 @@ def random_choices(problem: Problem, n: int, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_votes_are_the_forests_score(seed: int) -> None:
-    for world in make_worlds(seed):
+    for world in make_worlds(seed, rules=False):
         for c, target in enumerate(world.forest.classes):
             problem, _, moves, folded = problem_of(world, target)
             choices = random_choices(problem, 50, seed)
@@ -135,7 +136,7 @@ def test_reduction_keeps_every_choice_that_matters(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_reduction_with_any_incumbent_leaves_the_optimum(seed: int) -> None:
-    for world in make_worlds(seed):
+    for world in make_worlds(seed, rules=False):
         for target in world.forest.classes:
             problem, *_ = problem_of(world, target, world.taus[0])
             best = Oracle().nearest(problem, Limits())
@@ -151,7 +152,7 @@ def test_reduction_with_any_incumbent_leaves_the_optimum(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_incumbents_reach_and_only_get_cheaper(seed: int) -> None:
-    for world in make_worlds(seed):
+    for world in make_worlds(seed, rules=False):
         problem, *_ = problem_of(world, world.forest.classes[-1], world.taus[0])
         found = find_incumbent(problem, cheapest(problem)) if problem.n_leaves else None
         best = Oracle().nearest(problem, Limits())
@@ -165,7 +166,7 @@ def test_incumbents_reach_and_only_get_cheaper(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_highest_score_is_the_oracles(seed: int) -> None:
-    world = make_worlds(seed)[0]
+    world = make_worlds(seed, rules=False)[0]
     problem, *_ = problem_of(world, world.forest.classes[0])
     _, votes = _all_choices(problem)
     best = highest_score(problem, Oracle(), Limits())
@@ -175,7 +176,7 @@ def test_the_highest_score_is_the_oracles(seed: int) -> None:
 
 
 def test_a_grid_is_answered_in_the_order_asked() -> None:
-    world = make_worlds(3)[0]
+    world = make_worlds(3, rules=False)[0]
     problem, *_ = problem_of(world, world.forest.classes[-1])
     demands = [int(problem.demand[0]) + d for d in (5, -5, 0, 10**15, -5)]
     solutions = solve_grid(problem, demands, Oracle(), Limits())
@@ -193,7 +194,10 @@ def test_a_grid_is_answered_in_the_order_asked() -> None:
 def test_votes_needed_at_a_tie(n: int, first: bool, soft: float, hard: int) -> None:
     """The first class wins a hard tie; a soft tie reaches for nobody."""
     world = next(
-        w for s in range(500) for w in make_worlds(s, 1) if len(w.forest) == n and len(w.forest.classes) == 2
+        w
+        for s in range(500)
+        for w in make_worlds(s, 1, rules=False)
+        if len(w.forest) == n and len(w.forest.classes) == 2
     )
     geometry = compile_geometry(world.forest, world.schema)
     target = world.forest.classes[0 if first else 1]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,18 +12,12 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import robustcf as rc
 from robustcf.check import distance
+from robustcf.datasets.registry import PAPER_SETS
 from robustcf.encode import encode, read_rows
 from robustcf.solve import SOLVERS
 from tests.worlds import World, candidates_of, reaches, scores_by_model
 
-FOLDER = os.environ.get("ROBUSTCF_DATA", "")
-pytestmark = pytest.mark.skipif(
-    not FOLDER or not Path(FOLDER).is_dir(), reason="the paper's data sets: set ROBUSTCF_DATA to their folder"
-)
-SETS = (
-    "adult", "compas", "credit-card-default", "german-credit", "onlinenewspopularity", "phishing", "spambase",
-    "students-performance",
-)  # fmt: skip
+pytestmark = pytest.mark.usefixtures("paper_data")
 MODELS = {
     "100 trees of depth 4": lambda: RandomForestClassifier(100, max_depth=4, random_state=0),
     "20 trees of depth 8": lambda: RandomForestClassifier(20, max_depth=8, random_state=0),
@@ -38,7 +30,7 @@ POINTS = 100_000
 
 @cache
 def loaded(name: str) -> rc.datasets.Dataset:
-    return rc.datasets.load(name, path=FOLDER)
+    return rc.datasets.load(name)
 
 
 @cache
@@ -114,7 +106,7 @@ def test_two_rows(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", PAPER_SETS)
 @pytest.mark.parametrize(
     ("model", "voting"),
     [
@@ -132,7 +124,7 @@ def test_five_rows_are_proved(name: str, model: str, voting: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", PAPER_SETS)
 def test_an_adversary_without_cells_finds_nothing_nearer(name: str) -> None:
     model, n = "100 trees of depth 4", 5
     solver = "engine" if "engine" in SOLVERS else "auto"

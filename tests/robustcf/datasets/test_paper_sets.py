@@ -1,7 +1,6 @@
 """The paper's eight files, where ROBUSTCF_DATA says that they are."""
 
 import contextlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -26,22 +25,14 @@ COUNTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder() -> Path:
-    given = os.environ.get("ROBUSTCF_DATA")
-    if not given:
-        pytest.skip("set ROBUSTCF_DATA to the folder of the paper's eight typed CSV files")
-    return Path(given)
-
-
 @pytest.fixture(scope="module", params=COUNTS)
-def data(request: pytest.FixtureRequest, folder: Path) -> Dataset:
-    return load(request.param, folder)
+def data(request: pytest.FixtureRequest, paper_data: Path) -> Dataset:
+    return load(request.param, paper_data)
 
 
-def test_rows_kinds_and_digest(data: Dataset, folder: Path) -> None:
+def test_rows_kinds_and_digest(data: Dataset, paper_data: Path) -> None:
     rows, *kinds, columns = COUNTS[data.name]
-    about = describe(data.name, folder)
+    about = describe(data.name, paper_data)
     assert (about.rows, about.features, list(about.kinds.values())) == (rows, sum(kinds), kinds)
     assert (PAPER_SETS[data.name].rows, PAPER_SETS[data.name].features) == (rows, sum(kinds))
     assert about.genuine
@@ -49,8 +40,8 @@ def test_rows_kinds_and_digest(data: Dataset, folder: Path) -> None:
     assert len(data.schema.columns) == columns
 
 
-def test_encoding_equals_plain_pandas_bit_for_bit(data: Dataset, folder: Path) -> None:
-    path = folder / PAPER_SETS[data.name].file
+def test_encoding_equals_plain_pandas_bit_for_bit(data: Dataset, paper_data: Path) -> None:
+    path = paper_data / PAPER_SETS[data.name].file
     frame = pd.read_csv(path, skiprows=[1, 2], dtype=str, keep_default_na=False)
     kinds = pd.read_csv(path, nrows=1).iloc[0]
     np.testing.assert_array_equal(data.y, frame.pop("Class").astype(int))

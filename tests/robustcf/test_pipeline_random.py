@@ -1,0 +1,111 @@
+"""Random pipelines: our encoding, scores and answers against the pipeline itself, on raw rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from pipelineworld import PipelineWorld, make_pipeline_world, random_customers
+
+import robustcf as rc
+from robustcf.cells import next_float32_above
+from robustcf.check import broken_rules, distance
+from robustcf.encode import decode, encode, nearest_number, read_rows
+from robustcf.pipeline import ReadModel, read_model
+
+
+def check(seed: int) -> None:
+    world = make_pipeline_world(seed)
+    read = read_model(world.model)
+    schema = read.schema(world.X)
+    assert set(schema.names) == set(world.X.columns)
+    customers = pd.concat([world.X, random_customers(world, seed, 80)], ignore_index=True)
+    check_encoding(world, read, schema, customers)
+    check_answers(world, read, schema, customers.tail(80).head(4), seed)
+
+
+def check_encoding(world: PipelineWorld, read: ReadModel, schema: rc.Schema, customers: pd.DataFrame) -> None:
+    rows = read_rows(schema, customers[list(schema.names)], missing=read.forest.accepts_missing)
+    assert rows.reasons == [None] * len(customers)
+    ours = encode(schema, rows.numbers)
+    assert np.array_equal(ours, read.transform(customers), equal_nan=True)
+    assert np.array_equal(read.forest.predict_proba(ours), world.model.predict_proba(customers))
+    whole = ~np.isnan(ours).any(axis=1)
+    back = encode(schema, decode(schema, ours[whole]))
+    assert np.allclose(back, ours[whole], rtol=1e-7, atol=1e-12)  # what was filled in may be no number's code
+
+
+def check_answers(
+    world: PipelineWorld, read: ReadModel, schema: rc.Schema, customers: pd.DataFrame, seed: int
+) -> None:
+    """Every point flips the pipeline on the raw row, and no rival that the pipeline accepts is nearer."""
+    explainer = rc.Explainer(read.forest, schema, [rc.Naive(), rc.DirectSAA(0.2)], time_limit=20)
+    rng = np.random.default_rng(seed)
+    for _, row in customers[list(schema.names)].iterrows():
+        before = read_rows(schema, row, missing=True).numbers[0]
+        rivals = near_rivals(read, schema, before, rng)
+        rivals = rivals[[not broken_rules(schema, before, rival) for rival in rivals]]
+        scores = read.forest.predict_proba(encode(schema, rivals))
+        apart = np.array([distance(schema, before, rival) for rival in rivals])
+        for cf in explainer.explain_grid(row):
+            assert cf.status in ("optimal", "no_recourse"), (cf.status, cf.reason)
+            if cf.point is None:
+                continue
+            point = pd.DataFrame([cf.point]).astype(dict(world.X.dtypes))  # a lone NaN would be no town
+            target = list(world.model.classes_).index(cf.target)
+            assert world.model.predict_proba(point)[0, target] == pytest.approx(cf.score, abs=1e-12)
+            assert cf.status == "no_recourse" or world.model.predict(point)[0] == cf.target
+            reaching = scores[:, target] > max(cf.threshold, 0.5) + 1e-9
+            assert not (reaching & (apart < cf.distance - 1e-9)).any()
+            assert cf.status != "no_recourse" or not reaching.any()
+
+
+def near_rivals(
+    read: ReadModel, schema: rc.Schema, before: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows with up to three features moved: to any category, or to either side of any threshold."""
+    forest = read.forest
+    rivals = np.tile(before, (250, 1))
+    for j, feature in enumerate(schema.features):
+        if np.isnan(before[j]):
+            continue
+        goals = np.array([feature.number(v) for v in feature.values])
+        if feature.transform is not None:
+            mine = (forest.left >= 0) & (forest.feature == schema.column_start[j])
+            cuts = np.unique(forest.threshold[mine])
+            cuts = cuts[np.abs(cuts) < 1e30]
+            above = next_float32_above(cuts)  # the nearest point is the nearest of float32's
+            below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+            edges = nearest_number(feature, np.concatenate([below, above]))
+            goals = np.concatenate([goals, edges, np.floor(edges), np.ceil(edges)])
+        moved = rng.random(len(rivals)) < 3 / len(schema)
+        if len(goals):
+            rivals[moved, j] = rng.choice(goals, moved.sum())
+    return rivals
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_random_pipeline_is_read_exactly(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_many_random_pipelines_are_read_exactly(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_methods_that_look_at_training_rows_take_pipelines_too(seed: int) -> None:
+    world = make_pipeline_world(seed)
+    read = read_model(world.model)
+    schema = read.schema(world.X)
+    names = list(schema.names)
+    training = (encode(schema, read_rows(schema, world.X[names], missing=True).numbers), world.y)
+    methods = [rc.IsolationForest(n_trees=10), rc.LocalOutlierFactor(), rc.RobX(k=50)]
+    explainer = rc.Explainer(read.forest, schema, methods, target="yes", training=training, time_limit=5)
+    found = [cf for cf in explainer.explain_many(world.X[names].head(6)) if cf.point is not None]
+    assert found
+    for cf in found:
+        assert cf.status != "error", cf.reason
+        if cf.status in ("optimal", "heuristic"):
+            point = pd.DataFrame([cf.point]).astype(dict(world.X.dtypes))
+            assert world.model.predict(point)[0] == "yes"

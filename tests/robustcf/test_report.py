@@ -1,0 +1,282 @@
+"""The page itself: text stays text, figures have words, nothing is fetched, doubts are said."""
+
+import base64
+import hashlib
+import re
+from dataclasses import fields, is_dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robustcf.report import Report, render
+from robustcf.report.content import (
+    Advice,
+    Customer,
+    Doubts,
+    Estimate,
+    Group,
+    Lever,
+    MethodLine,
+    Outcomes,
+    Population,
+    Row,
+    Since,
+    Survival,
+    Use,
+    Validity,
+)
+from robustcf.report.doubts import not_proved
+from robustcf.report.svg import ticks
+from robustcf.report.verdict import verdict
+
+EVIL = "</script></style></title><script>document.title=1</script><img src=x onerror=alert(1)>\"'&amp;{{7*7}}"
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text of the body."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def method(title: str, naive: bool, validity: float, distance: float) -> MethodLine:
+    return MethodLine(
+        title=title,
+        naive=naive,
+        alpha=None if naive else 0.05,
+        threshold=0.5 if naive else 0.586,
+        statuses={"optimal": 40, "no_recourse": 2},
+        outcomes=Outcomes(title, 40, 2, 0),
+        distance=Estimate(distance, distance - 0.01, distance + 0.01),
+        changed=2.0,
+        pairs=40,
+        distance_paired=distance,
+        naive_paired=0.04,
+        predicted=0.99,
+        validity=(
+            Validity("same-data", Estimate(validity, validity - 0.02, validity), validity - 0.01, True),
+        ),
+        seconds_median=0.02,
+        seconds_p95=1.5,
+    )
+
+
+def content() -> Report:
+    naive, robust = method("Naive", True, 0.55, 0.04), method("Direct-SAA, α = 0.05", False, 0.98, 0.08)
+    groups = tuple(
+        Group("region", name, m.title, 50, n, n, 0, m.distance, m.validity[0].all)
+        for name, n in (("north", 33), ("island", 9))
+        for m in (naive, robust)
+    )
+    people = Population(
+        name="customers",
+        seen=100,
+        favourable=57,
+        invalid=1,
+        denied=42,
+        any=Outcomes("any change", 41, 1, 0),
+        robust=robust.outcomes,
+        headline=robust.title,
+        methods=(naive, robust),
+        levers=(Lever("Savings", (Use("Naive", 30, 40, "+100 EUR"), Use(robust.title, 20, 40, "a → b"))),),
+        groups=groups,
+    )
+    advice = Advice("Naive", "optimal", None, (("Savings", "0 EUR", "100 EUR"),), 0.1, 0.51, 0.5, 0.0, 0.9)
+    row = Row("K-1", "customers", "Naive", "timeout", "the time was up", 60.0, 12, None, "engine")
+    return Report(
+        kind="audit",
+        run="runs/tonight",
+        made="2026-01-01 00:00 UTC",
+        state="complete",
+        target="1",
+        populations=(people,),
+        customers=tuple(Customer(f"K-{i}", "customers", 0.4, (("sex", "f"),), (advice,)) for i in range(12)),
+        denied=42,
+        slow=(row,),
+        failed=(row,),
+        failed_total=3,
+        doubts=Doubts(timeout=3, measured=True, forests=20, validity_interval="Wilson"),
+        since=Since(
+            "runs/last",
+            None,
+            (("forest", False), ("schema", True), ("data", True)),
+            (Survival("Naive", 40, 31, Estimate(0.775, 0.6, 0.9)),),
+            3,
+            4,
+            {"new": 1, "gone": 2, "changed": 3, "unchanged": 4},
+            (("favourable", "has recourse", 2),),
+            "Naive",
+            (("seed", "0", "1"),),
+            (("Naive", Estimate(0.1), Estimate(0.2), Estimate(0.5), Estimate(0.6)),),
+        ),
+        settings=(("seed", "1"),),
+        hashes=(("forest", "ab12"),),
+        versions=(("numpy", "2.0"),),
+    )
+
+
+def with_text(value: Any, text: str) -> Any:
+    """The same value with every piece of text replaced, except words that mean something to us."""
+    ours = {"audit", "complete", "optimal", "timeout", "forest", "schema", "data"}
+    if isinstance(value, str):
+        return value if value in ours else text + value
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: with_text(getattr(value, f.name), text) for f in fields(value)})
+    if isinstance(value, tuple):
+        return tuple(with_text(v, text) for v in value)
+    return value
+
+
+def test_no_text_from_anywhere_becomes_markup() -> None:
+    plain, evil = Page(render(content())), Page(render(with_text(content(), EVIL)))
+    assert [tag for tag, _ in evil.elements] == [tag for tag, _ in plain.elements]
+    assert [sorted(a) for _, a in evil.elements] == [sorted(a) for _, a in plain.elements]
+    assert "".join(evil.text).count(EVIL) > 30
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_a_customers_name_reads_as_it_was_written(name: str) -> None:
+    report = content()
+    page = Page(render(replace(report, customers=(replace(report.customers[0], name=name),))))
+    assert name in page.text
+
+
+def test_the_page_names_no_other_resource() -> None:
+    page = Page(render(content()))
+    ids = {a["id"] for _, a in page.elements if "id" in a}
+    for tag, attributes in page.elements:
+        assert not {"src", "srcset", "style", "action", "data", "poster"} & attributes.keys(), tag
+        assert not any(name.startswith("on") for name in attributes), tag
+        address = attributes.get("href")
+        assert address is None or address == "data:," or (address or "")[1:] in ids
+    assert "@import" not in render(content())
+    assert "url(" not in render(content())
+
+
+def test_the_policy_admits_this_style_and_this_script_only() -> None:
+    html = render(content())
+    policy = next(a["content"] or "" for a in Page(html).all("meta") if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    for tag in ("script", "style"):
+        inside = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.S)
+        assert inside
+        for text in inside:
+            assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+
+
+def test_every_figure_is_named_described_and_repeated_as_a_table() -> None:
+    html = render(content())
+    drawings = re.findall(r"<figure>.*?</figure>", html, re.S)
+    assert len(drawings) == 7
+    names = set()
+    for drawing in drawings:
+        page = Page(drawing)
+        (image,) = [a for a in page.all("svg") if a.get("role") == "img"]
+        title, description = (image["aria-labelledby"] or "").split()
+        assert {title, description} <= {a.get("id") for _, a in page.elements}
+        assert len(re.findall(r"<desc[^>]*>[^<]{20,}</desc>", drawing)) == 1
+        assert page.all("details")
+        assert len(page.all("tr")) >= 2
+        names.add(title)
+    assert len(names) == len(drawings)
+
+
+def test_no_id_is_used_twice() -> None:
+    ids = [a["id"] for _, a in Page(render(content())).elements if "id" in a]
+    assert len(ids) == len(set(ids))
+
+
+def test_small_groups_are_marked() -> None:
+    html = render(content())
+    rows = [r for r in re.findall(r"<tr.*?</tr>", html, re.S) if ">island<" in r or ">north<" in r]
+    marked = {("island" in r, "small" in r) for r in rows}
+    assert marked == {(True, True), (False, False)}
+    assert 'class="hollow' in html
+
+
+@pytest.mark.parametrize(
+    ("doubts", "said"),
+    [
+        (Doubts(feasible=7, worst_gap=0.25), ("Not proved nearest.", "7 rows", "25.0 %")),
+        (Doubts(feasible=7, kept=5), ("5 of them were kept",)),
+        (Doubts(timeout=2), ("2 rows the time was up",)),
+        (Doubts(error=2), ("Errors.",)),
+        (Doubts(heuristic=4), ("proves nothing",)),
+        (Doubts(relaxed=4), ("plausibility condition",)),
+        (Doubts(unverified=1), ("Do not use them",)),
+        (Doubts(measured=False), ("Validity was not measured.",)),
+        (Doubts(measured=True, forests=20), ("20 retrained forests",)),
+        (Doubts(soft=True), ("approximation",)),
+        (Doubts(validity_interval="Wilson over pairs"), ("Wilson over pairs",)),
+        (Doubts(), ("All answers of this run are proved.",)),
+    ],
+)
+def test_what_is_not_proved_is_said(doubts: Doubts, said: tuple[str, ...]) -> None:
+    text = " ".join(" ".join(pair) for pair in not_proved(replace(content(), doubts=doubts)))
+    for words in said:
+        assert words in text
+    assert ("All answers of this run are proved." in text) == (said[0].startswith("All") or not _open(doubts))
+
+
+def _open(d: Doubts) -> bool:
+    return bool(d.feasible or d.timeout or d.error or d.heuristic or d.relaxed or d.unverified)
+
+
+def test_an_unfinished_run_says_so_on_top() -> None:
+    report = replace(content(), state="running")
+    assert "run not complete: running" in render(report)
+    assert not_proved(report)[0][0] == "The run is not complete."
+
+
+def test_the_verdict_adds_up() -> None:
+    said = verdict(content().populations[0])
+    assert said[0] == "The model turned down 42 of 100 customers; 1 could not be read."
+    assert said[1].startswith("41 of them have")
+    assert said[1].endswith("1 is proved to have none.")
+    assert "97.0 % of that advice held, against 54.0 % of the naive" in said[3]  # reached only
+    assert "2.0 times as far" in said[4]
+
+
+def test_a_population_without_anyone_denied_is_a_page_too() -> None:
+    report = content()
+    nobody = Population("customers", 5, 5, 0, 0, Outcomes("any", 0, 0, 0), None, None, ())
+    html = render(
+        replace(report, populations=(nobody,), customers=(), denied=0, since=None, failed=(), slow=())
+    )
+    assert "The model turned down 0 of 5 customers." in html
+    assert "Nobody was denied." in html
+
+
+def test_several_populations_have_a_section_each() -> None:
+    report = content()
+    several = tuple(replace(report.populations[0], name=name) for name in ("adult", "spambase"))
+    page = Page(render(replace(report, kind="sweep", populations=several, since=None)))
+    assert len([a for a in page.all("details") if a.get("class") == "population"]) == 2
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(0, 1e6), st.floats(1e-9, 1e6))
+def test_ticks_span_the_range_in_few_steps(low: float, width: float) -> None:
+    at = ticks(low, low + width)
+    assert at[0] <= low * (1 + 1e-9)
+    assert at[-1] >= (low + width) * (1 - 1e-9)
+    assert 2 <= len(at) <= 8
