@@ -1,0 +1,267 @@
+"""The report's figures: each a drawing, a legend, and the same numbers as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from robustcf.report import svg
+from robustcf.report.content import SMALL, Estimate, MethodLine, Outcomes, Population, Survival
+from robustcf.report.words import count, number, share, share_of, with_interval
+
+MOST_LEVERS = 10
+Line = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing and its text alternative."""
+
+    title: str
+    drawing: Markup
+    legend: tuple[tuple[Markup, str], ...]
+    head: Line
+    lines: tuple[Line, ...]
+    note: str = ""
+
+
+def _swatch(style: str) -> Markup:
+    inside = svg.tag("rect", x=1.0, y=1.0, width=12.0, height=12.0, class_=style)
+    return svg.tag("svg", inside, viewBox="0 0 14 14", class_="key", aria_hidden="true")
+
+
+def outcomes(key: str, rows: Sequence[Outcomes]) -> Figure:
+    """For each question: how many denied customers have an answer, are proved to have none, are open."""
+    names = ("has an answer", "proved to have none", "unresolved")
+    styles = ("part good", "part none", "part open")
+    drawn = [
+        (
+            f"{o.question}: {count(o.reached)} of {count(o.total)}",
+            [svg.Part(v, s) for v, s in zip((o.reached, o.none, o.unresolved), styles, strict=True)],
+        )
+        for o in rows
+    ]
+    said = "; ".join(
+        f"{o.question}: {count(o.reached)} have one, {count(o.none)} are proved to have none, "
+        f"{count(o.unresolved)} are unresolved"
+        for o in rows
+    )
+    title = "Denied customers, by what is known of them"
+    return Figure(
+        title,
+        svg.stacked(key, title, said, drawn),
+        tuple(zip(map(_swatch, styles), names, strict=True)),
+        ("question", "has an answer", "proved none", "unresolved", "all denied"),
+        tuple(
+            (o.question, count(o.reached), count(o.none), count(o.unresolved), count(o.total)) for o in rows
+        ),
+    )
+
+
+def price(key: str, methods: Sequence[MethodLine], scenario: str) -> Figure | None:
+    """Mean distance against measured validity, with the Pareto front."""
+    shown = []
+    for i, m in enumerate(methods):
+        v = m.under(scenario)
+        if v is not None and v.all.value is not None and m.distance.value is not None:
+            shown.append((i, m, v))
+    if not shown:
+        return None
+    marks = [
+        svg.Mark(
+            i,
+            m.distance.value or 0.0,
+            m.distance.low,
+            m.distance.high,
+            y=v.all.value or 0.0,
+            y_low=v.all.low,
+            y_high=v.all.high,
+            label=str(i + 1),
+        )
+        for i, m, v in shown
+    ]
+    front = [k for k, (_, _, v) in enumerate(shown) if v.pareto]
+    title = f"Distance against validity, scenario “{scenario}”"
+    said = "; ".join(
+        f"{m.title}: distance {number(m.distance.value)}, valid in {share(v.all.value)}" for _, m, v in shown
+    )
+    return Figure(
+        title,
+        svg.scatter(
+            key,
+            title,
+            said,
+            marks,
+            front,
+            ("mean distance (nearer is better)", "still valid after retraining"),
+        ),
+        tuple((svg.key_of(i), f"{i + 1}  {m.title}") for i, m, _ in shown),
+        ("method", "mean distance", "validity", "on the front"),
+        tuple(
+            (
+                m.title,
+                with_interval(m.distance),
+                with_interval(v.all, "share"),
+                "yes" if v.pareto else "no",
+            )
+            for _, m, v in shown
+        ),
+        "Bars are 95 % intervals. The dashed line joins methods that no other beats on the customers whom "
+        "all methods answer.",
+    )
+
+
+def distances(key: str, methods: Sequence[MethodLine]) -> Figure | None:
+    """Mean distance per method: what is left of the price where validity was not measured."""
+    shown = [(i, m) for i, m in enumerate(methods) if m.distance.value is not None]
+    if not shown:
+        return None
+    title = "Mean distance by method"
+    rows = [(m.title, [_mark(i, m.distance)]) for i, m in shown]
+    said = "; ".join(f"{m.title}: {with_interval(m.distance)}" for _, m in shown)
+    return Figure(
+        title,
+        svg.dots(key, title, said, rows, "mean distance, with 95 % interval"),
+        (),
+        ("method", "mean distance"),
+        tuple((m.title, with_interval(m.distance)) for _, m in shown),
+    )
+
+
+def _mark(series: int, estimate: Estimate, hollow: bool = False) -> svg.Mark:
+    return svg.Mark(series, estimate.value or 0.0, estimate.low, estimate.high, hollow)
+
+
+def levers(key: str, population: Population) -> Figure | None:
+    """The features changed most, naive beside the headline method."""
+    wanted = population.compared
+    index = {m.title: i for i, m in enumerate(population.methods)}
+    used = [x for x in population.levers if any(u.answers for u in x.uses if u.method in wanted)]
+    most = used[:MOST_LEVERS]
+    if not most:
+        return None
+    rows, lines = [], []
+    for lever in most:
+        uses = [u for u in lever.uses if u.method in wanted]
+        rows.append((lever.label, [(index[u.method], u.share, share(u.share, 0)) for u in uses]))
+        lines += [(lever.label, u.method, count(u.answers), share(u.share), u.typical) for u in uses]
+    title = "Features changed, as a share of answers"
+    said = "; ".join(
+        f"{label}: " + ", ".join(f"{words} of {population.methods[s].title}" for s, _, words in series)
+        for label, series in rows
+    )
+    top = max((value for _, series in rows for _, value, _ in series), default=1.0)
+    return Figure(
+        title,
+        svg.bars(key, title, said, rows, top),
+        tuple((_swatch(f"fill s{index[m]}"), m) for m in wanted),
+        ("feature", "method", "answers", "share of answers", "typical change"),
+        tuple(lines),
+    )
+
+
+def changed(key: str, methods: Sequence[MethodLine]) -> Figure | None:
+    """How many features an answer changes, on average."""
+    shown = [(i, m) for i, m in enumerate(methods) if m.changed is not None]
+    if not shown:
+        return None
+    title = "Features changed in an answer, on average"
+    rows = [(m.title, [(i, m.changed or 0.0, f"{m.changed:.1f}")]) for i, m in shown]
+    lines = tuple((m.title, f"{m.changed:.2f}") for _, m in shown)
+    said = "; ".join(f"{name}: {value}" for name, value in lines)
+    top = max(m.changed or 0.0 for _, m in shown)
+    return Figure(title, svg.bars(key, title, said, rows, top), (), ("method", "features changed"), lines)
+
+
+def calibration(key: str, methods: Sequence[MethodLine], scenario: str) -> Figure | None:
+    """Validity as the explained forest predicts it beside what retraining measured."""
+    shown = []
+    for i, m in enumerate(methods):
+        v = m.under(scenario)
+        if v is not None and v.all.value is not None and m.predicted is not None:
+            shown.append((i, m, v.all))
+    if not shown:
+        return None
+    title = f"Predicted against measured validity, scenario “{scenario}”"
+    rows = [
+        (m.title, [_mark(i, measured), svg.Mark(i, m.predicted or 0.0, hollow=True)])
+        for i, m, measured in shown
+    ]
+    lines = tuple(
+        (m.title, share(m.predicted), with_interval(measured, "share"), _aim(m)) for _, m, measured in shown
+    )
+    said = "; ".join(f"{name}: predicted {p}, measured {q}" for name, p, q, _ in lines)
+    return Figure(
+        title,
+        svg.dots(key, title, said, rows, "share of retrained forests that agree", percent=True),
+        (),
+        ("method", "predicted", "measured", "target 1 − α"),
+        lines,
+        "Filled: measured by retraining, with its 95 % interval. Hollow, below it: predicted from the "
+        "explained forest alone, which tends to be optimistic.",
+    )
+
+
+def _aim(method: MethodLine) -> str:
+    return "–" if method.alpha is None else share(1 - method.alpha, 0)
+
+
+def cohorts(key: str, population: Population, cohort: str) -> Figure | None:
+    """Mean distance of each group, naive beside the headline method; small groups hollow."""
+    wanted = population.compared
+    index = {m.title: i for i, m in enumerate(population.methods)}
+    known = ([g for g in gs if g.distance.value is not None] for gs in population.groups_by(cohort))
+    by_value = {gs[0].value: gs for gs in known if gs}
+    if not by_value:
+        return None
+    rows = [
+        (
+            f"{value}  (n = {count(max(g.answers for g in gs))}{', small' if gs[0].small else ''})",
+            [_mark(index[g.method], g.distance, g.small) for g in gs],
+        )
+        for value, gs in by_value.items()
+    ]
+    title = f"Mean distance by {cohort}"
+    said = "; ".join(
+        f"{value}: " + ", ".join(f"{g.method} {number(g.distance.value)}" for g in gs)
+        for value, gs in by_value.items()
+    )
+    return Figure(
+        title,
+        svg.dots(key, title, said, rows, "mean distance, with 95 % interval"),
+        tuple((svg.key_of(index[m]), m) for m in wanted),
+        ("group", "method", "answers", "mean distance"),
+        tuple(
+            (value, g.method, count(g.answers) + (" (small)" if g.small else ""), with_interval(g.distance))
+            for value, gs in by_value.items()
+            for g in gs
+        ),
+        f"Hollow marks: fewer than {SMALL} answers.",
+    )
+
+
+def survival(key: str, rows: Sequence[Survival]) -> Figure | None:
+    """Of the earlier run's recourses, the share that the new forest grants."""
+    shown = [r for r in rows if r.given]
+    if not shown:
+        return None
+    title = "Earlier recourses that survive the new forest"
+    said = "; ".join(f"{r.method}: {count(r.survived)} of {count(r.given)} are still granted" for r in shown)
+    drawn = [
+        (
+            f"{r.method}: {share_of(r.survived, r.given)} of {count(r.given)}",
+            [svg.Part(r.survived, "part good"), svg.Part(r.given - r.survived, "part lost")],
+        )
+        for r in shown
+    ]
+    return Figure(
+        title,
+        svg.stacked(key, title, said, drawn),
+        ((_swatch("part good"), "still granted"), (_swatch("part lost"), "no longer granted")),
+        ("method", "given", "survived", "share"),
+        tuple(
+            (r.method, count(r.given), count(r.survived), with_interval(r.interval, "share")) for r in shown
+        ),
+    )

@@ -1,0 +1,120 @@
+"""From `Report` to one HTML page that asks the network for nothing.
+
+Text reaches the page through templates that escape by default; the script holds no data at all, and a
+content security policy admits this very style sheet and script and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from robustcf.report import figures, words
+from robustcf.report.content import SMALL, Population, Report
+from robustcf.report.doubts import not_proved
+from robustcf.report.verdict import verdict
+
+PAGE = 5  # customers shown at a time
+WITHOUT_SCRIPT = ".card[hidden] { display: block; } .controls { display: none; }"  # then all of them are
+
+
+def render(report: Report) -> str:
+    """The page, as text.
+
+    Parameters
+    ----------
+    report : Report
+        Plain values; whatever text they hold is shown as text.
+
+    Returns
+    -------
+    str
+        A whole HTML document.
+    """
+    style, script = _asset("style.css"), _asset("script.js")
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)} {_hash(WITHOUT_SCRIPT)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            report=report,
+            figures=[_figures(k, p) for k, p in enumerate(report.populations)],
+            survival=figures.survival("survival", report.since.survival) if report.since else None,
+            verdicts=[verdict(p, report.kind == "sweep") for p in report.populations],
+            doubts=not_proved(report),
+            page_size=PAGE,
+            style=style,
+            plain=WITHOUT_SCRIPT,
+            script=script,
+            policy=policy,
+        )
+    )
+
+
+def _figures(number: int, population: Population) -> dict[str, list[figures.Figure]]:
+    """The figures of one population, by section."""
+    p, key = population, f"p{number}"
+    asked = [o for o in (p.any, p.robust) if o is not None]
+    price: list[figures.Figure | None] = []
+    for k, scenario in enumerate(p.scenarios):
+        price.append(figures.price(f"{key}-price-{k}", p.methods, scenario))
+        price.append(figures.calibration(f"{key}-calibration-{k}", p.methods, scenario))
+    return {
+        "outcomes": _there([figures.outcomes(f"{key}-outcomes", asked)] if p.denied else []),
+        "price": _there(price or [figures.distances(f"{key}-distance", p.methods)]),
+        "levers": _there([figures.levers(f"{key}-levers", p), figures.changed(f"{key}-changed", p.methods)]),
+        "cohorts": _there([figures.cohorts(f"{key}-cohort-{k}", p, c) for k, c in enumerate(p.cohorts)]),
+    }
+
+
+def _there(made: Sequence[figures.Figure | None]) -> list[figures.Figure]:
+    return [f for f in made if f is not None]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("robustcf.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("number", "count", "seconds", "status"):
+        environment.filters[name] = getattr(words, name)
+    for name in ("share", "share_of", "with_interval"):
+        environment.filters[name] = _unbroken(getattr(words, name))
+    environment.globals.update(small=SMALL)
+    return environment
+
+
+def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
+    """A line may end before an interval, but not inside a number or an interval."""
+
+    def written(*arguments: Any) -> str:
+        return write(*arguments).replace(" ", "\u00a0").replace("\u00a0(", " (")
+
+    return written
+
+
+@cache
+def _asset(name: str) -> str:
+    """Our own text, put into the page as it is: it must not end the element that it stands in."""
+    text = files("robustcf.report").joinpath("templates", name).read_text(encoding="utf-8")
+    if "</" in text:
+        raise ValueError(f"{name} would end its own element")
+    return text
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
