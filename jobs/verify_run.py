@@ -1,0 +1,228 @@
+"""A run folder checked as a whole: listing, shards, counts, summary, and the rows that it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from jobs.progress import stage
+from jobs.store import COUNTERFACTUALS, ROW_KEYS, VALIDATION, require_run
+from jobs.verify_input import CustomerTable, DataSets, Nothing, Source
+from jobs.verify_records import Records, Unit, Unreadable
+from jobs.verify_summary import check_summary
+from jobs.verify_tables import blocks, check_validation, cohorts_of, read_whole
+from robustcf.verify import Asked, Findings, Tally, check_block
+from robustcf.verify.findings import listed, short
+
+
+@dataclass
+class Verified:
+    """How much was looked at, what differs, and what could not be looked at."""
+
+    rows: int = 0
+    customers: int = 0
+    findings: Findings = field(default_factory=Findings)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify_run(address: str, customers: bool | None = None) -> Verified:
+    """Check a run folder.
+
+    Parameters
+    ----------
+    address : str
+        A local path or a URI.
+    customers : bool, optional
+        Whether the rows that the run was made from are read again; by default if they are local.
+    """
+    run, manifest = require_run(address)
+    done = Verified()
+    try:
+        _Verification(Records(run, manifest, done.findings), done, customers).go()
+    except Unreadable as error:
+        done.findings.add("manifest", f"manifest.json: {error}")
+    return done
+
+
+class _Verification:
+    def __init__(self, records: Records, done: Verified, customers: bool | None) -> None:
+        self.records, self.done, self.wants_customers = records, done, customers
+        self.findings, self.tally = done.findings, Tally()
+        self.ids: list[np.ndarray] = []
+        self.complete = True
+
+    def go(self) -> None:
+        records, expect = self.records, self.findings.expect
+        manifest = records.manifest
+        expect("manifest", "manifest.json: state", manifest.get("state"), "complete")
+        expect("config", "manifest.json: config_hash", manifest.get("config_hash"), records.config_hash)
+        expect("config", "manifest.json: seed", records.seed, records.config.get("seed"))
+        expect("counts", "manifest.json: methods", manifest.get("methods"), len(records.demands))
+        self.check_listing()
+        source = self.source()
+        with stage("verifying", records.rows) as progress:
+            for unit in records.units:
+                progress.advance(self.check_unit(unit, source))
+        if self.complete:
+            self.check_counts()
+            check_summary(records.run, manifest, self.tally, self.findings)
+            self.done.notes += source.finish()
+        else:
+            self.done.notes.append("counts, summary and customers: a file that they need cannot be read")
+        if records.measured:
+            self.done.notes.append("the validation forests' own answers: those forests are not kept")
+
+    def check_listing(self) -> None:
+        """Shards there, in the manifest and in the plan are the same ones."""
+        records = self.records
+        for folder in ("counterfactuals", "validation"):
+            asked = folder == "counterfactuals" or records.measured
+            wanted = {f"{folder}/{unit.shard}" for unit in records.units} if asked else set()
+            there = set(records.run.names(folder))
+            noted = {name for name in records.shards if name.startswith(f"{folder}/")}
+            for names, what in (
+                (wanted - there, "is missing"),
+                (there - wanted, "does not belong to the run"),
+                (wanted - noted, "is not listed in manifest.json"),
+                (noted - wanted, "is listed in manifest.json without belonging to the run"),
+            ):
+                for name in sorted(names):
+                    self.findings.add("files", f"{short(name)} {what}")
+        stray = [n for n in records.shards if not n.startswith(("counterfactuals/", "validation/"))]
+        if stray:
+            self.findings.add("files", f"manifest.json lists {listed(stray)}, which is no shard")
+
+    def source(self) -> Source:
+        """The rows that the run was made from, if they can be read again."""
+        records = self.records
+        if self.wants_customers is False:
+            return Nothing("the rows that the run was made from: not asked for")
+        if records.kind == "sweep":
+            hashes = records.take("data_hash", dict)
+            return DataSets(records.config, hashes, records.seed, self.findings)
+        trees, schema = records.trees("forest"), records.schema("schema.toml")
+        if trees is None or schema is None:
+            return Nothing("the customers' own rows: the run's forest or schema cannot be read")
+        return CustomerTable(
+            records.manifest,
+            schema,
+            trees,
+            records.target(trees),
+            records.voting,
+            bool(self.wants_customers),
+            self.findings,
+        )
+
+    def check_unit(self, unit: Unit, source: Source) -> int:
+        """One shard with everything that belongs to it; its number of rows."""
+        records, findings = self.records, self.findings
+        name = f"counterfactuals/{unit.shard}"
+        facts = records.shards.get(name)
+        table = read_whole(records.run, name, COUNTERFACTUALS, facts, findings)
+        trees, schema = records.trees(unit.forest), records.schema(unit.schema)
+        if table is None:
+            self.complete = False
+            return 0
+        valid = self.check_measured(unit, table)
+        self.check_facts(name, facts, table)
+        if trees is None or schema is None:
+            self.complete = False
+            return len(table)
+        asked = Asked(
+            schema,
+            trees,
+            records.demands,
+            records.voting,
+            records.target(trees),
+            {"dataset": unit.dataset, "simulation": unit.simulation, "n_trees": len(trees)},
+            bool(records.config.get("keep_valid")),
+        )
+        keys = [(unit.dataset, *d.key, d.voting, len(trees)) for d in records.demands]
+        methods, start = [np.zeros(0, dtype=np.int64)], 0
+        for part, block in blocks(name, table, trees.n_features, findings):
+            checked = check_block(block, asked, findings)
+            methods.append(checked.method)
+            rows = slice(start, start + len(part))
+            here = {scenario: (good[rows], pairs[rows]) for scenario, (good, pairs) in valid.items()}
+            self.tally.add(block.frame, checked.method, keys, cohorts_of(part, records.cohorts), here)
+            source.add(unit.dataset, unit.simulation, block.frame, checked)
+            start += len(part)
+        ids = self.check_complete(name, table, np.concatenate(methods))
+        if records.kind == "audit":
+            self.check_keys(unit, ids, source)
+        return len(table)
+
+    def check_measured(self, unit: Unit, table: pa.Table) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The shard's validation: per scenario, valid forests and all forests of each row."""
+        if not self.records.measured:
+            return {}
+        name = f"validation/{unit.shard}"
+        facts = self.records.shards.get(name)
+        validation = read_whole(self.records.run, name, VALIDATION, facts, self.findings)
+        if validation is None:
+            self.complete = False
+            return {}
+        if isinstance(facts, dict):
+            self.findings.expect("counts", f"manifest.json: {name}: rows", facts.get("rows"), len(validation))
+        return check_validation(name, validation, table, unit.seeds, self.findings)
+
+    def check_facts(self, name: str, facts: Any, table: pa.Table) -> None:
+        """What the manifest says of a shard."""
+        if not isinstance(facts, dict):
+            return
+        counts = {v["values"]: v["counts"] for v in table["status"].value_counts().to_pylist()}
+        expect, where = self.findings.expect, f"manifest.json: {name}"
+        expect("counts", f"{where}: rows", facts.get("rows"), len(table))
+        expect("counts", f"{where}: customers", facts.get("customers"), len(table["instance_id"].unique()))
+        expect("counts", f"{where}: counts", facts.get("counts"), counts)
+
+    def check_complete(self, name: str, table: pa.Table, method: np.ndarray) -> np.ndarray:
+        """Every customer of the shard has every method, once; returns their ids."""
+        codes, ids = pd.factorize(table["instance_id"].to_pandas().to_numpy(dtype=object))
+        known = (method >= 0) & (codes >= 0)
+        count = np.zeros((len(ids), len(self.records.demands)), dtype=np.int64)
+        np.add.at(count, (codes[known], method[known]), 1)
+        self.findings.where(
+            "counts",
+            (count != 1).any(axis=1),
+            lambda i: f"{name}: {short(ids[i])}: not exactly one row for each method",
+        )
+        self.done.rows += len(table)
+        self.done.customers += len(ids)
+        return np.asarray(ids, dtype=object)
+
+    def check_keys(self, unit: Unit, ids: np.ndarray, source: Source) -> None:
+        """The digests of the customers' rows are there for the same customers."""
+        self.ids.append(pd.util.hash_array(ids))
+        name = f"keys/{unit.shard}"
+        keys = read_whole(self.records.run, name, ROW_KEYS, None, self.findings)
+        if keys is None:
+            return
+        if keys["instance_id"].null_count or sorted(keys["instance_id"].to_pylist()) != sorted(ids):
+            self.findings.add("counts", f"{name}: its customers are not the shard's")
+            return
+        source.add_keys(keys)
+
+    def check_counts(self) -> None:
+        """What the manifest says of the whole."""
+        records, expect = self.records, self.findings.expect
+        counts = dict(sorted(self.tally.counts().items()))
+        expect("counts", "manifest.json: counts", records.manifest.get("counts"), counts)
+        expect("counts", "rows of all shards", self.done.rows, records.rows)
+        if records.kind != "audit" or not self.ids:
+            return
+        ids = np.concatenate(self.ids)
+        again = len(ids) - len(np.unique(ids))
+        if again:
+            self.findings.add("counts", f"{again} customers are in more than one shard")
+        invalid, favoured = (
+            counts.get(status, 0) // len(records.demands)
+            for status in ("invalid_input", "already_favourable")
+        )
+        expect("counts", "manifest.json: plan.invalid", records.take("plan", "invalid", int), invalid)
+        denied = len(ids) - invalid - favoured
+        expect("counts", "manifest.json: plan.denied", records.take("plan", "denied", int), denied)

@@ -1,0 +1,85 @@
+"""What each method asks for, from its definition: no closed form that the library uses is used here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from scipy.stats import binom, norm
+
+NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # who alone may have such a status
+PENALISED = ("local-outlier-factor",)  # whose objective is more than the distance
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One method of a run, as the tables name it."""
+
+    name: str
+    alpha: float | None
+    beta: float | None
+    parameter: float | None
+    voting: str
+    variant: str = "agresti-coull"
+
+    @property
+    def key(self) -> tuple[str, float | None, float | None, float | None]:
+        return self.name, self.alpha, self.beta, self.parameter
+
+    def __str__(self) -> str:
+        words = [f"{k}={v:g}" for k, v in zip(("alpha", "beta", "parameter"), self.key[1:], strict=True) if v]
+        return " ".join([self.name, *words])
+
+
+@lru_cache(maxsize=1024)
+def threshold(demand: Demand, n_trees: int) -> float:
+    """τ of a method: 1/2, p*, p* with a margin, or 1.
+
+    >>> round(threshold(Demand("direct-saa", 0.05, None, None, "soft"), 100), 3)
+    0.586
+    >>> round(threshold(Demand("robust-saa", 0.05, 0.1, None, "soft"), 100), 3)
+    0.667
+    >>> round(threshold(Demand("robust-saa", 0.05, 0.1, None, "soft", "one-sided"), 100), 3)
+    0.654
+    """
+    if demand.name == "convex-approximation":
+        return 1.0
+    if demand.alpha is None or demand.name == "robx":
+        return 0.5
+    n, p = n_trees, least_share(n_trees, demand.alpha)
+    if demand.beta is None:
+        return p
+    if demand.variant == "one-sided":  # the least score whose lower limit reaches p*
+        z = NormalDist().inv_cdf(1 - demand.beta)
+        centre = _root(lambda c: c - z * math.sqrt(c * (1 - c) / n) - p, p, 1.0)
+        return ((n + 4) * centre - 2) / n
+    rho = (n * p + 2) / (n + 4)
+    return p + NormalDist().inv_cdf(1 - demand.beta / 2) * math.sqrt(rho * (1 - rho) / n)
+
+
+def least_share(n_trees: int, alpha: float) -> float:
+    """p*: how often a tree must say yes for N of them to lack a majority with chance α only."""
+    return _root(lambda p: alpha - float(binom.cdf(n_trees // 2, n_trees, p)), 0.0, 1.0)
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rising(middle) >= 0 else (middle, high)
+    return high
+
+
+def predicted(
+    score: np.ndarray, spread: np.ndarray, targets: np.ndarray, n_trees: int, voting: str
+) -> np.ndarray:
+    """The optimistic chance that a retrained forest agrees: binomial votes, or a normal mean."""
+    if voting == "hard":
+        needed = np.where(targets == 0, (n_trees + 1) // 2, n_trees // 2 + 1)
+        return np.asarray(binom.sf(needed - 1, n_trees, np.clip(score, 0, 1)))
+    sure = 0.5 + 0.5 * np.sign(score - 0.5)
+    deviation = np.where(spread > 0, spread, 1.0) / math.sqrt(n_trees)
+    return np.where(spread > 0, norm.cdf((score - 0.5) / deviation), sure)

@@ -1,0 +1,72 @@
+"""What a verification found: a few words for each mismatch, and how many there are of each kind."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+MOST_SHOWN = 20  # of each kind
+
+
+class Findings:
+    """Mismatches by kind. All are counted, the first few of each kind are kept in words.
+
+    Examples
+    --------
+    >>> findings = Findings()
+    >>> findings.add("digest", "counterfactuals/a.parquet: another file than the manifest names")
+    >>> findings.total, findings.shown("digest")
+    (1, ['counterfactuals/a.parquet: another file than the manifest names'])
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._shown: defaultdict[str, list[str]] = defaultdict(list)
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    @property
+    def kinds(self) -> list[str]:
+        return list(self.counts)
+
+    def shown(self, kind: str) -> list[str]:
+        return self._shown[kind]
+
+    def add(self, kind: str, message: str) -> None:
+        self.counts[kind] += 1
+        if len(self._shown[kind]) < MOST_SHOWN:
+            self._shown[kind].append(message)
+
+    def where(self, kind: str, wrong: np.ndarray, say: Callable[[int], str]) -> None:
+        """One mismatch for each place where `wrong` is true; `say` puts one in words."""
+        places = np.flatnonzero(wrong)
+        self.counts.update({kind: len(places)} if len(places) else {})
+        room = MOST_SHOWN - len(self._shown[kind])
+        self._shown[kind] += [say(int(i)) for i in places[: max(room, 0)]]
+
+    def expect(self, kind: str, where: str, stored: Any, recomputed: Any) -> bool:
+        """Note it unless two plain values are equal."""
+        if type(stored) is type(recomputed) and stored == recomputed:
+            return True
+        self.add(kind, f"{where}: stored {short(stored)}, recomputed {short(recomputed)}")
+        return False
+
+
+def short(value: Any) -> str:
+    """A value for a message: one line of bounded length, whoever wrote it."""
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.12g}"
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def listed(words: Sequence[str], most: int = 5) -> str:
+    """The first few of many words."""
+    shown = ", ".join(short(w) for w in words[:most])
+    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"

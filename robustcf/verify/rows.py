@@ -1,0 +1,168 @@
+"""Rows of the `counterfactuals` table, each held against the forest, the schema and its own status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from robustcf.verify.demands import PENALISED, predicted
+from robustcf.verify.findings import Findings, short
+from robustcf.verify.moves import check_moves, check_points
+from robustcf.verify.sheet import Asked, Block, Sheet
+from robustcf.verify.statuses import CLAIMS, NEAR, check_demands, check_keys, check_statuses
+from robustcf.verify.trees import Verdict
+
+
+@dataclass
+class Checked:
+    """What later checks need: each row's method, and the customers' own rows as far as they are known."""
+
+    method: np.ndarray
+    instance: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    origin: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+def check_block(block: Block, asked: Asked, findings: Findings) -> Checked:
+    """Everything about these rows that can be told from the run folder alone."""
+    sheet = _Points(block, asked, findings)
+    check_keys(sheet)
+    check_statuses(sheet)
+    need = check_demands(sheet)
+    checked = Checked(sheet.method)
+    if len(block.at):
+        sheet.check_points(need, checked)
+    return checked
+
+
+class _Points(Sheet):
+    """The rows that have a point."""
+
+    def check_points(self, need: np.ndarray, checked: Checked) -> None:
+        block, asked, at = self.block, self.asked, self.block.at
+        columns = asked.trees.n_features
+        if block.points.shape[1] != columns or len(asked.schema.columns) != columns:
+            self.note("point", self.has, f"point does not have the forest's {columns} columns")
+            return
+        fine = check_points(asked.schema, block.points, self._missing, self._named, self.findings)
+        moves = check_moves(asked.schema, block.points, block.changes, self._named, self.findings)
+        fine &= (self.target[at] >= 0) & (self.method[at] >= 0)
+        self.check_costs(self._full(moves.distance), self._full(moves.whole, False))
+        self.compare("n_changed", self.has, self._full(np.bincount(block.changes.row, minlength=len(at))), 0)
+        verdicts = {v: self.ask(block.points, at, fine, v) for v in self.votings}
+        self.check_scores(verdicts, self._full(fine, False), need)
+        self.check_origins(moves.origin, fine & moves.whole, checked)
+
+    @property
+    def _missing(self) -> bool:
+        return self.asked.trees.accepts_missing
+
+    def _named(self, k: int) -> str:
+        return self.name(int(self.block.at[k]))
+
+    def _full(self, values: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
+        """Values of the rows with a point, as a column of all rows."""
+        full = np.full(self.n, otherwise, dtype=bool if values.dtype == bool else np.float64)
+        full[self.block.at] = values
+        return full
+
+    @property
+    def votings(self) -> list[str]:
+        return sorted({d.voting for d in self.asked.demands} | {self.asked.voting})
+
+    def ask(self, X: np.ndarray, rows: np.ndarray, fine: np.ndarray, voting: str) -> Verdict:
+        """The forest's word on encoded rows; NaN where there is nothing to ask."""
+        some = self.asked.trees.ask(X[fine], self.target[rows[fine]], voting)
+        parts = []
+        for values in (some.score, some.lead, some.spread):
+            full = np.full(len(X), np.nan)
+            full[fine] = values
+            parts.append(full)
+        return Verdict(*parts)
+
+    def check_costs(self, distance: np.ndarray, whole: np.ndarray) -> None:
+        """Distance, objective, bound and gap."""
+        sound = whole & (self.status != "error")
+        self.compare("distance", sound, distance, NEAR)
+        objective, bound = self.number("objective"), self.number("lower_bound")
+        penalised = np.array([d.name in PENALISED for d in self.asked.demands] + [False])[self.method]
+        free = penalised & (self.status != "no_recourse")
+        self.compare("objective", sound & ~free, distance, NEAR)
+        slack = NEAR * np.maximum(1.0, np.abs(objective))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.note("objective", sound & free & (objective < distance - slack), "objective below distance")
+            self.note("lower_bound", self.has & (bound > objective + slack), "lower_bound above objective")
+            gap = np.where(objective <= bound, 0.0, (objective - bound) / np.abs(objective))
+            self.compare("gap", self.has & ~np.isnan(bound), gap, NEAR)
+            proved = self.status == "optimal"
+            self.note("gap", proved & (objective - bound > slack), "optimal, with a gap that is not 0")
+
+    def check_scores(self, verdicts: dict[str, Verdict], fine: np.ndarray, need: np.ndarray) -> None:
+        """Score and decision at the points, by the walk over the trees."""
+        own = self.frame["voting"].to_numpy(dtype=object)
+        score, decided = np.full(self.n, np.nan), np.zeros(self.n, dtype=bool)
+        for voting, verdict in verdicts.items():
+            mine = own == voting
+            score[mine] = self._full(verdict.score)[mine]
+            decided[mine] = self._full(verdict.decided(voting), False)[mine]
+        sound = fine & (self.status != "error")
+        self.compare("score_after", sound, score, self.rounding)
+        claim = sound & np.isin(self.status, CLAIMS)
+        self.note("decision", claim & ~decided, "the forest does not decide for the target at the point")
+        short_of = claim & ~self.kept & (score < need - self.rounding)
+        self.findings.where(
+            "score_after",
+            short_of,
+            lambda i: f"{self.name(i)}: score {short(score[i])} does not reach {short(need[i])}",
+        )
+        best, stuck = self.number("best_score"), sound & (self.status == "no_recourse")
+        with np.errstate(invalid="ignore"):
+            self.note("best_score", stuck & (score < best - self.rounding), "its point scores less")
+            reached = stuck & (np.fmax(best, score) >= need + 2 * self.rounding)
+            self.note("status", reached, "no_recourse, yet the threshold is reached")
+        run = verdicts[self.asked.voting]
+        guess = predicted(
+            run.score,
+            run.spread,
+            self.target[self.block.at],
+            len(self.asked.trees),
+            self.asked.voting,
+        )
+        blurred = self._full(run.spread < NEAR, False)
+        self.compare("predicted_validity", sound & ~self.kept & ~blurred, self._full(guess), 1e-6)
+
+    def check_origins(self, origin: np.ndarray, fine: np.ndarray, checked: Checked) -> None:
+        """The customer's own row, the changes undone: one for all methods, turned down, scored before."""
+        codes, _ = pd.factorize(self.frame["instance_id"].to_numpy(dtype=object))
+        mine = codes[self.block.at]
+        usable = np.flatnonzero(fine)
+        instances, first = np.unique(mine[usable], return_index=True)
+        first = usable[first]
+        if not len(first):
+            return
+        own = np.full(codes.max() + 1, -1)
+        own[instances] = np.arange(len(instances))
+        rows = origin[first]
+        same = (origin == rows[own[mine]]) | (np.isnan(origin) & np.isnan(rows[own[mine]]))
+        self.findings.where(
+            "origin",
+            fine & ~same.all(axis=1),
+            lambda k: f"{self._named(k)}: starts from another row than the customer's other methods do",
+        )
+        checked.instance, checked.origin = self.block.at[first], rows
+        there = own[codes] >= 0
+        for voting in self.votings:
+            verdict = self.ask(rows, self.block.at[first], np.ones(len(rows), dtype=bool), voting)
+            score = np.where(there, verdict.score[own[codes]], np.nan)
+            with_voting = there & (self.frame["voting"].to_numpy(dtype=object) == voting)
+            self.compare("score_before", with_voting, score, self.rounding)
+            if voting == self.asked.voting:
+                denied = verdict.denied(voting)
+                self.findings.where(
+                    "decision",
+                    ~denied,
+                    lambda k: (
+                        f"{self.name(int(checked.instance[k]))}: the forest does not turn the customer down"
+                    ),
+                )

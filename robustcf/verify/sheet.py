@@ -1,0 +1,99 @@
+"""Rows of the `counterfactuals` table as they are checked: plain columns, points, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from robustcf.schema import Schema
+from robustcf.verify.demands import Demand
+from robustcf.verify.findings import Findings, short
+from robustcf.verify.moves import Changes
+from robustcf.verify.trees import Trees
+
+KEPT = "kept from the previous run"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of every row of a shard. `target` None asks for the other class."""
+
+    schema: Schema
+    trees: Trees
+    demands: Sequence[Demand]
+    voting: str
+    target: str | None
+    constants: dict[str, object]
+    keeps: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one file: plain columns, and of the rows `at` also the point and the changes."""
+
+    file: str
+    frame: pd.DataFrame
+    at: np.ndarray
+    points: np.ndarray
+    changes: Changes
+
+
+class Sheet:
+    """A block beside what was asked of it, with the words for what is wrong in it."""
+
+    def __init__(self, block: Block, asked: Asked, findings: Findings) -> None:
+        self.block, self.asked, self.findings = block, asked, findings
+        frame = block.frame
+        self.frame, self.n = frame, len(frame)
+        self.status = frame["status"].to_numpy(dtype=object)
+        self.has = np.zeros(self.n, dtype=bool)
+        self.has[block.at] = True
+        self.method = method_of(frame, asked.demands)
+        names = frame["target"].to_numpy(dtype=object)
+        place = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
+        self.target = np.array([place[name] for name in names], dtype=np.int64)
+        self.first = self.target == 0
+        self.kept = np.zeros(self.n, dtype=bool)
+        if asked.keeps:
+            self.kept = frame["reason"].astype(object).str.startswith(KEPT).fillna(False).to_numpy(dtype=bool)
+        self.rounding = 1e-12 * (len(asked.trees) + 1)
+
+    def name(self, i: int) -> str:
+        m = self.method[i]
+        label = str(self.asked.demands[m]) if m >= 0 else short(self.frame["method"].iloc[i])
+        return f"{self.block.file}: {short(self.frame['instance_id'].iloc[i])}, {label}"
+
+    def note(self, kind: str, wrong: np.ndarray, what: str) -> None:
+        self.findings.where(kind, wrong, lambda i: f"{self.name(i)}: {what}")
+
+    def compare(
+        self, column: str, where: np.ndarray, wanted: np.ndarray, within: float, kind: str | None = None
+    ) -> None:
+        """A stored number against a recomputed one."""
+        stored = self.number(column)
+        with np.errstate(invalid="ignore"):
+            wrong = where & ~(np.abs(stored - wanted) <= within)
+        self.findings.where(
+            kind or column,
+            wrong,
+            lambda i: f"{self.name(i)}: {column}: stored {short(stored[i])}, recomputed {short(wanted[i])}",
+        )
+
+    def number(self, column: str) -> np.ndarray:
+        return self.frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def method_of(frame: pd.DataFrame, demands: Sequence[Demand]) -> np.ndarray:
+    """The position of each row's method among those asked for; -1 for any other."""
+    found = np.full(len(frame), -1)
+    name = frame["method"].to_numpy(dtype=object)
+    columns = [frame[c].to_numpy(dtype=np.float64, na_value=np.nan) for c in ("alpha", "beta", "parameter")]
+    for d, demand in enumerate(demands):
+        mine = name == demand.name
+        for column, value in zip(columns, demand.key[1:], strict=True):
+            mine = mine & (np.isnan(column) if value is None else column == value)
+        found[mine] = d
+    return found

@@ -1,0 +1,90 @@
+"""What a row's keys, status and threshold say, before its point is looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robustcf.verify.demands import NO_PROOF, threshold
+from robustcf.verify.findings import short
+from robustcf.verify.sheet import Sheet
+from robustcf.verify.trees import TIE
+
+CLAIMS = ("optimal", "feasible", "relaxed", "heuristic")  # the point reaches the threshold
+POINTLESS = ("already_favourable", "timeout", "invalid_input")
+STATUSES = (*CLAIMS, *POINTLESS, "no_recourse", "error")
+NEAR = 1e-9
+
+
+def check_keys(sheet: Sheet) -> None:
+    sheet.note("method", sheet.method < 0, "the run asks for no such method")
+    for column, wanted in sheet.asked.constants.items():
+        stored = sheet.frame[column].to_numpy(dtype=object)
+        sheet.note("keys", stored != wanted, f"{column} is not {short(wanted)}")
+    readable = sheet.status != "invalid_input"
+    sheet.note("target", readable & (sheet.target < 0), "target is not a class of the forest")
+    if sheet.asked.target is not None:
+        stored = sheet.frame["target"].to_numpy(dtype=object)
+        sheet.note("target", readable & (stored != sheet.asked.target), "target is not the favourable class")
+    votings = np.array([d.voting for d in sheet.asked.demands] + [""], dtype=object)
+    stored = sheet.frame["voting"].to_numpy(dtype=object)
+    sheet.note("voting", (sheet.method >= 0) & (stored != votings[sheet.method]), "another voting rule")
+
+
+def check_statuses(sheet: Sheet) -> None:
+    """Which columns a status goes with."""
+    status, has = sheet.status, sheet.has
+    sheet.note("status", ~np.isin(status, STATUSES), "status is not a known one")
+    sheet.note("status", np.isin(status, CLAIMS) & ~has, "its status promises a point, it has none")
+    sheet.note("status", np.isin(status, POINTLESS) & has, "its status has no point, it has one")
+    for name, method in NO_PROOF.items():
+        own = np.array([d.name == method for d in sheet.asked.demands] + [False])[sheet.method]
+        sheet.note("status", (status == name) & ~own, f"only {method} gives the status {name}")
+    wanted = dict.fromkeys(("distance", "objective", "score_after", "n_changed"), has)
+    wanted["predicted_validity"] = has & ~sheet.kept
+    wanted["best_score"] = has & (status == "no_recourse")
+    wanted["best_score_gap"] = wanted["best_score"]
+    wanted["threshold"] = wanted["score_before"] = status != "invalid_input"
+    wanted["gap"] = has & ~np.isnan(sheet.number("lower_bound"))
+    for column, there in wanted.items():
+        wrong = (np.isnan(sheet.number(column)) == there) & (status != "error")
+        sheet.note("columns", wrong, f"{column} is there, or missing, against its status")
+    proved = np.isin(status, ("optimal", "feasible"))
+    sheet.note("columns", proved & np.isnan(sheet.number("lower_bound")), "lower_bound is missing")
+    verified = sheet.frame["verified"].to_numpy(dtype=object) == True  # noqa: E712 (null is not True)
+    sheet.note("verified", verified != (has & (status != "error")), "verified is stored otherwise")
+    silent = sheet.frame["reason"].isna().to_numpy()
+    sheet.note("status", np.isin(status, ("invalid_input", "error")) & silent, "it gives no reason")
+
+
+def check_demands(sheet: Sheet) -> np.ndarray:
+    """Thresholds; returns the score that each row must reach to flip the decision as asked."""
+    n = len(sheet.asked.trees)
+    tau = np.full(sheet.n, np.nan)
+    need = np.full(sheet.n, np.nan)
+    for d, demand in enumerate(sheet.asked.demands):
+        own = sheet.method == d
+        tau[own] = value = threshold(demand, n)
+        if demand.voting == "hard":  # whole votes; the first class wins a tie
+            flips = np.where(sheet.first, (n + 1) // 2, n // 2 + 1)
+            need[own] = np.maximum(flips, np.ceil(n * value - NEAR))[own] / n
+        else:
+            need[own] = max(value, 0.5 + TIE)
+    stated = (sheet.status != "invalid_input") & (sheet.method >= 0)
+    sheet.compare("threshold", stated, tau, NEAR)
+    before = sheet.number("score_before")
+    if len(sheet.asked.trees.classes) == 2:
+        own_voting = sheet.frame["voting"].to_numpy(dtype=object) == sheet.asked.voting
+        favoured = sheet.status == "already_favourable"
+        denied = ~np.isin(sheet.status, ("already_favourable", "invalid_input", "error"))
+        with np.errstate(invalid="ignore"):
+            sheet.note(
+                "decision",
+                own_voting & favoured & (before < 0.5 - TIE),
+                "already_favourable, with a score before below one half",
+            )
+            sheet.note(
+                "decision",
+                own_voting & denied & (before > 0.5 + TIE),
+                "turned down, with a score before above one half",
+            )
+    return need

@@ -1,0 +1,161 @@
+"""The summary, added up again from the rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf.verify.findings import Findings, short
+
+KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
+GROUP = (*KEY, "cohort", "cohort_value")
+COUNTS = ("n", "n_optimal", "n_no_recourse", "n_reached")
+MEANS = ("validity", "validity_reached", "distance", "changed")
+Group = tuple[Any, ...]
+
+
+class Tally:
+    """Counts and sums per group, added up block by block."""
+
+    def __init__(self) -> None:
+        self.sums: defaultdict[Group, Counter[str]] = defaultdict(Counter)
+        self.statuses: defaultdict[Group, Counter[str]] = defaultdict(Counter)
+        self.validity: defaultdict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
+
+    def add(
+        self,
+        frame: pd.DataFrame,
+        method: np.ndarray,
+        keys: Sequence[Group],
+        cohorts: Mapping[str, np.ndarray],
+        valid: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        """Add rows of `counterfactuals`.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        method : ndarray of int
+            Each row's place among `keys`, the values of `KEY`; rows at -1 belong to none.
+        cohorts : mapping
+            Per cohort column, each row's value.
+        valid : mapping
+            Per scenario, each row's valid forests and all its forests.
+        """
+        point = frame["distance"].notna().to_numpy()
+        score, tau = (_numbers(frame, c) for c in ("score_after", "threshold"))
+        with np.errstate(invalid="ignore"):
+            reached = point & (score >= tau - 1e-12 * _numbers(frame, "n_trees"))
+        status = frame["status"].to_numpy(dtype=object)
+        values = {
+            "n": np.ones(len(frame)),
+            "n_optimal": status == "optimal",
+            "n_no_recourse": status == "no_recourse",
+            "n_reached": reached,
+            "points": point,
+            "distance": np.nan_to_num(_numbers(frame, "distance")),
+            "changed": np.where(point, np.nan_to_num(_numbers(frame, "n_changed")), 0.0),
+        }
+        pairs = {
+            s: {"valid": v, "pairs": p, "valid_reached": v * reached, "pairs_reached": p * reached}
+            for s, (v, p) in valid.items()
+        }
+        codes, words = pd.factorize(status.astype(str))
+        for name, column in {"": np.full(len(frame), "", dtype=object), **cohorts}.items():
+            cohort, known = pd.factorize(column, use_na_sentinel=False)
+            group = np.where(method >= 0, method * len(known) + cohort, len(keys) * len(known))
+            size = len(keys) * len(known) + 1
+            sums = {k: np.bincount(group, weights=v, minlength=size) for k, v in values.items()}
+            statuses = np.bincount(group * len(words) + codes, minlength=size * len(words)).reshape(size, -1)
+            more = {
+                s: {k: np.bincount(group, weights=v, minlength=size) for k, v in columns.items()}
+                for s, columns in pairs.items()
+            }
+            for g in np.flatnonzero(sums["n"][:-1]).tolist():
+                value = known[g % len(known)]
+                key = (*keys[g // len(known)], name, None if pd.isna(value) else value)
+                self.sums[key].update({k: float(v[g]) for k, v in sums.items()})
+                self.statuses[key].update({w: int(n) for w, n in zip(words, statuses[g], strict=True) if n})
+                for s, columns in more.items():
+                    self.validity[key, s].update({k: float(v[g]) for k, v in columns.items()})
+
+    def counts(self) -> Counter[str]:
+        """Rows by status, over all methods."""
+        total: Counter[str] = Counter()
+        for group, counts in self.statuses.items():
+            if group[-2:] == ("", ""):
+                total.update(counts)
+        return total
+
+    def lines(self) -> dict[Group, dict[str, float]]:
+        """The summary as it should be, by group and scenario."""
+        wanted: dict[Group, dict[str, float]] = {}
+        for group, sums in self.sums.items():
+            scenarios: list[str | None] = [s for g, s in self.validity if g == group]
+            for scenario in scenarios or [None]:
+                v = self.validity[group, scenario] if scenario is not None else Counter[str]()
+                wanted[(*group, scenario)] = {
+                    **{c: sums[c] for c in COUNTS},
+                    "validity": _share(v["valid"], v["pairs"]),
+                    "validity_reached": _share(v["valid_reached"], v["pairs_reached"]),
+                    "distance": _share(sums["distance"], sums["points"]),
+                    "changed": _share(sums["changed"], sums["points"]),
+                }
+        return wanted
+
+    def check(self, stored: Iterable[Mapping[str, Any]], file: str, findings: Findings) -> None:
+        """The stored summary against the recomputed one, line by line."""
+        wanted = self.lines()
+        seen: set[Group] = set()
+        for line in stored:
+            key = tuple(line[k] for k in (*GROUP, "scenario"))
+            where = f"{file}: {described(key)}"
+            if key in seen or key not in wanted:
+                findings.add("summary", f"{where}: a line too many")
+                continue
+            seen.add(key)
+            for column, value in wanted[key].items():
+                if not _same(line[column], value):
+                    found = "nothing" if line[column] is None else short(line[column])
+                    findings.add(
+                        "summary", f"{where}: {column}: stored {found}, recomputed {short(float(value))}"
+                    )
+            for column in ("validity", "distance"):
+                low, value, high = line[f"{column}_low"], line[column], line[f"{column}_high"]
+                if None not in (low, value, high) and not low - 1e-9 <= value <= high + 1e-9:
+                    findings.add("summary", f"{where}: {column} lies outside its own interval")
+        for key in wanted.keys() - seen:
+            findings.add("summary", f"{file}: {described(key)}: the line is missing")
+
+    def check_statuses(self, stored: Iterable[Mapping[str, Any]], file: str, findings: Findings) -> None:
+        wanted = {(*group, s): n for group, counts in self.statuses.items() for s, n in counts.items()}
+        found = {tuple(line[k] for k in (*GROUP, "status")): line["n"] for line in stored}
+        for key in wanted.keys() | found.keys():
+            if wanted.get(key) != found.get(key):
+                findings.add(
+                    "summary",
+                    f"{file}: {described(key)}: n: stored {found.get(key)}, recomputed {wanted.get(key)}",
+                )
+
+
+def _numbers(frame: pd.DataFrame, column: str) -> np.ndarray:
+    return frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def described(key: Sequence[Any]) -> str:
+    return " ".join(short(v) if isinstance(v, str) else f"{v:g}" for v in key if v not in (None, ""))
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
+def _same(stored: float | None, wanted: float) -> bool:
+    if stored is None or math.isnan(stored):
+        return math.isnan(wanted)
+    return math.isclose(stored, wanted, rel_tol=1e-9, abs_tol=1e-12)

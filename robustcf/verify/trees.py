@@ -1,0 +1,94 @@
+"""What the trees say of encoded rows, by a walk of its own over the forest's flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+BLOCK = 1_000_000  # (row, tree) pairs walked at a time
+TIE = 1e-9  # sums of fractions this near to a tie may fall either way
+DUST = 1e-12  # less than any difference of whole votes
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """For each row: score of the target class, its lead over the best other class, and the spread."""
+
+    score: np.ndarray
+    lead: np.ndarray
+    spread: np.ndarray
+
+    def decided(self, voting: str) -> np.ndarray:
+        """Whether the forest decides for the target; a tie of soft votes may fall either way."""
+        return np.asarray(self.lead > (-TIE if voting == "soft" else 0.0))
+
+    def denied(self, voting: str) -> np.ndarray:
+        """Whether it decides against it; a tie of soft votes may fall either way."""
+        return np.asarray(self.lead < (TIE if voting == "soft" else 0.0))
+
+
+class Trees:
+    """A forest's arrays, as `load_forest` gives them (their fingerprint is checked there)."""
+
+    def __init__(self, forest: Any) -> None:
+        self.classes: tuple[Any, ...] = tuple(forest.classes)
+        self.fingerprint: str = forest.fingerprint
+        self.n_features: int = forest.n_features
+        self.accepts_missing: bool = forest.accepts_missing
+        self.roots = np.asarray(forest.tree_start[:-1], dtype=np.int64)
+        self.left, self.right = forest.left, forest.right
+        self.feature, self.threshold = forest.feature, forest.threshold
+        self.missing_left, self.leaf = forest.missing_left, forest.probabilities
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    def position(self, label: str) -> int:
+        """The class that a table's text stands for; -1 if there is none."""
+        names = [str(c) for c in self.classes]
+        return names.index(label) if label in names else -1
+
+    def leaves(self, X: np.ndarray) -> np.ndarray:
+        """The leaf of each (row, tree): scikit-learn casts to float32 and goes left up to the threshold."""
+        rows = X.astype(np.float32)
+        node = np.tile(self.roots, len(rows))
+        row = np.repeat(np.arange(len(rows)), len(self.roots))
+        walking = np.flatnonzero(self.left[node] >= 0)
+        while len(walking):
+            at = node[walking]
+            value = rows[row[walking], self.feature[at]].astype(np.float64)
+            goes_left = np.where(np.isnan(value), self.missing_left[at], value <= self.threshold[at])
+            node[walking] = np.where(goes_left, self.left[at], self.right[at])
+            walking = walking[self.left[node[walking]] >= 0]
+        return node.reshape(len(rows), len(self.roots))
+
+    def ask(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
+        """What the forest decides about each row for that row's target class."""
+        parts = [
+            self._ask(X[i : i + size], targets[i : i + size], voting)
+            for size in [max(1, BLOCK // len(self))]
+            for i in range(0, len(X), size)
+        ]
+        if not parts:
+            nothing = np.zeros(0)
+            return Verdict(nothing, nothing, nothing)
+        return Verdict(*(np.concatenate([getattr(p, k) for p in parts]) for k in ("score", "lead", "spread")))
+
+    def _ask(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
+        leaves = self.leaves(X)
+        if voting == "hard":
+            choice = self.leaf.argmax(axis=1)
+            votes = np.stack([(choice == c).astype(np.float64) for c in range(len(self.classes))], axis=1)
+        else:
+            votes = self.leaf
+        everyone = np.stack([votes[:, c][leaves].mean(axis=1) for c in range(len(self.classes))], axis=1)
+        mine = np.arange(len(X)), targets
+        score = everyone[mine]
+        if voting == "hard":  # of classes with equal votes, the first one is predicted
+            everyone += DUST * np.sign(targets[:, None] - np.arange(len(self.classes)))
+        everyone[mine] = -np.inf
+        own = votes[leaves, targets[:, None]]
+        spread = own.std(axis=1, ddof=1) if len(self) > 1 else np.zeros(len(X))
+        return Verdict(score, score - everyone.max(axis=1), spread)
