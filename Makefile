@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench clean
+.PHONY: help demo test slow fuzz soak bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -16,11 +16,17 @@ test: .venv/.stamp-test  ## install, then lint, type-check and test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore tests/jobs
-	$(BIN)/python -m pytest tests/jobs
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore tests/jobs --ignore tests/faults
+	$(BIN)/python -m pytest tests/jobs tests/faults
 
 slow: .venv/.stamp-test  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 7200
+
+fuzz: .venv/.stamp-test  ## coverage-guided fuzzing of the parsers, SECONDS=1800 each
+	@$(PIP) -e '.[test,fuzz]' && $(BIN)/python -m tests.fuzz.fuzz $(or $(SECONDS),1800)
+
+soak: .venv/.stamp-test  ## audits of random forests with faults for MINUTES=30, memory recorded
+	@$(BIN)/python -m benchmarks.soak $(or $(MINUTES),30)
 
 bench: .venv/.stamp-run  ## measure this version against its peers
 	@$(BIN)/robustcf bench

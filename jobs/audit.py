@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,17 +14,18 @@ from jobs.badinput import BadInput, reporting_bad_input
 from jobs.cluster import cpus_of, refuse_unshared_output, session
 from jobs.config import AuditConfig, config_hash, methods_of
 from jobs.fanout import Tasks, shuffled
-from jobs.forests import open_forest, store_forest
+from jobs.forests import store_forest
 from jobs.manifest import Journal, exit_code, facts_of, finished_shards, new_manifest
+from jobs.modelfile import model_and_schema
 from jobs.previous import Previous, open_previous, survivors
 from jobs.progress import stage
 from jobs.reduce import reduce_run, write_summary_table
+from jobs.report import report_run
 from jobs.rows import Question
 from jobs.scan import Scanned, columns_of, find_duplicate, scan_chunk, twice
 from jobs.shard import AuditJob, explain_shard, pilot, shard_name
 from jobs.store import RunFolder
 from jobs.tables import Plan, plan_table
-from jobs.uri import open_filesystem
 from jobs.validate import all_forests, check_trainable, gather, load_training, score_shard, seeds_for
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods import needs_training
@@ -40,8 +39,7 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
     run = RunFolder(config.output)
     manifest = run.claim("audit", config_hash(config))
     with reporting_bad_input(ValueError):
-        forest = open_forest(config.model.forest)
-        schema = read_schema(config.model.schema)
+        forest, schema = model_and_schema(config.model, config.training)
         question = Question(
             tuple(methods_of(config)),
             forest.classes[forest.class_index(config.model.favourable)],
@@ -50,6 +48,7 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
             config.solver.time_limit,
             config.solver.threads,
             config.seed,
+            config.solver.memory_limit,
         )
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(config.previous, schema, forest, config.keep_valid)
@@ -60,20 +59,6 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
     with session(address, config.solver.threads, cpus) as ray:
         tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
         return _Audit(config, run, tasks, question, forest, schema, previous or None, plan).go(manifest)
-
-
-def read_schema(address: str) -> Schema:
-    """A schema file at any address."""
-    filesystem, path = open_filesystem(address)
-    try:
-        with filesystem.open_input_stream(path) as stream:
-            text = stream.read().decode("utf-8")
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "schema.toml"
-        copy.write_text(text, encoding="utf-8")
-        return Schema.from_toml(copy)
 
 
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
@@ -161,6 +146,7 @@ class _Audit:
         expected = manifest["plan"]["rows"] * len(self.question.methods)
         if counts.total() != expected:
             raise RuntimeError(f"{counts.total()} rows have a status where {expected} are expected")
+        report_run(self.run, manifest, self.tasks, self.config.previous)
         return exit_code(counts)
 
     def _training(self) -> Any:

@@ -12,7 +12,9 @@ class BadInput(typer.BadParameter):
     """Bad input, in a line of its own."""
 
     def format_message(self) -> str:
-        return " ".join(self.message.split())
+        from jobs.uri import scrubbed
+
+        return " ".join(scrubbed(self.message).split())
 
 
 @contextmanager
@@ -32,9 +34,11 @@ def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
 def reporting_failures() -> Iterator[None]:
     """A job that could not finish: one line, exit code 1; what is done stays, the same command goes on."""
     from jobs.fanout import TaskFailed
+    from jobs.uri import scrubbed
 
     try:
         yield
-    except TaskFailed as error:
-        typer.echo(f"robustcf: {error}", err=True)
+    except (TaskFailed, OSError) as error:
+        text = " ".join(scrubbed(str(error)).split())
+        typer.echo(f"robustcf: {text}; what is done stays done, the same command goes on", err=True)
         raise typer.Exit(1) from error

@@ -34,6 +34,7 @@ Trees = Annotated[int, typer.Option(min=1, help="Trees of the forest.")]
 Depth = Annotated[int, typer.Option(min=1, help="Depth of its trees.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Seed of everything random.")]
 Solver = Annotated[str, typer.Option(help="auto, engine, highs, gurobi or oracle.")]
+TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle: it may run any code.")]
 TimeLimit = Annotated[float, typer.Option(help="Seconds per customer and method.")]
 
 
@@ -79,34 +80,73 @@ def demo(
 
 @app.command()
 def explain(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or a typed CSV file.")],
-    row: Annotated[int, typer.Option(min=0, help="The customer: a row, counted from 0.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="A data set's name or a typed CSV file; or --model."),
+    ] = None,
+    row: Annotated[int | None, typer.Option(min=0, help="The customer: a row, counted from 0.")] = None,
+    model: Annotated[str | None, typer.Option(help="Your model: a skops file, or a forest folder.")] = None,
+    customers: Annotated[str | None, typer.Option(help="Your customers: Parquet or CSV.")] = None,
+    customer: Annotated[
+        str | None, typer.Option("--id", help="The customer's id, in place of --row.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="The column of the ids; else it is looked for.")
+    ] = None,
+    schema: Annotated[str | None, typer.Option(help="A schema file, see `robustcf schema`.")] = None,
+    training: Annotated[
+        str | None, typer.Option(help="Rows that your model was trained on: robustness is measured.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Their label column.")] = None,
+    forests: Annotated[
+        int | None, typer.Option(min=0, help="Forests trained again to measure; 20 with --training, else 0.")
+    ] = None,
     alpha: Annotated[
         list[float] | None,
         typer.Option(help="Tolerance of Direct-SAA, in (0, 0.5]; several may be given. Without one: 0.05."),
     ] = None,
     naive: Annotated[bool, typer.Option("--naive", help="Also the plain nearest change.")] = False,
-    target: Annotated[int | None, typer.Option(help="The label wanted; of two, the other one.")] = None,
+    target: Annotated[str | None, typer.Option(help="The label wanted; of two, the other one.")] = None,
     trees: Trees = 100,
     depth: Depth = 4,
     seed: Seed = 0,
     solver: Solver = "auto",
     time_limit: TimeLimit = 60.0,
+    menu: Annotated[bool, typer.Option(help="Show what each step of robustness costs.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Full precision, for machines.")] = False,
+    plot: Annotated[str | None, typer.Option(help="Draw the trajectory over α: a .png or .svg file.")] = None,
+    trust_pickle: TrustPickle = False,
 ) -> None:
-    """Explain one row: what to change so that the decision flips, and stays flipped.
+    """Explain one customer: what to change so that the decision flips, and stays flipped.
 
-    A random forest is trained on all the *other* rows, then the row is explained. Numbers are shown
-    with as few digits as still do (checked with the forest); `--json` has them in full.
+    With DATA, a random forest is trained on all the *other* rows; with --model and --customers, your own
+    model decides. Numbers are shown with as few digits as still do (checked with the forest); `--json` has
+    them in full.
     """
+    from jobs.config import Training
     from jobs.explain import Request, run
+    from jobs.subject import Customer, customer_of_table, row_of_data
 
+    if (data is None) == (model is None):
+        raise BadInput("name either a data set or your own --model")
+    if (model is None) != (customers is None):
+        raise BadInput("--model and --customers belong together")
+    if (training is None) != (label is None):
+        raise BadInput("--training and --label belong together")
+    if (row is None) == (customer is None):
+        raise BadInput("Missing option '--row'." if row is None else "name the customer by --id or by --row")
+    measured = (20 if training else 0) if forests is None else forests
+    request = Request(tuple(alpha or [0.05]), naive, target, seed, solver, time_limit, menu, measured, plot)
     with reporting_bad_input():
-        run(
-            _load(data),
-            Request(row, tuple(alpha or [0.05]), naive, target, trees, depth, seed, solver, time_limit),
-            json,
-        )
+        if model is not None and customers is not None:
+            rows = None if training is None or label is None else Training(training, label)
+            whom = Customer(customers, row, customer, id_column)
+            subject = customer_of_table(whom, model, schema, rows, trust_pickle)
+        elif data is not None and row is not None:
+            subject = row_of_data(_load(data), row, trees, depth, seed)
+        else:
+            raise BadInput("Missing option '--row'.")
+        run(subject, request, json)
 
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A TOML file; see the README.")]
@@ -133,6 +173,22 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
 
 
 @app.command()
+def schema(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file (skops), or a forest folder.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Raw rows: Parquet or CSV; best the training.")],
+    output: Annotated[str | None, typer.Option(help="Write it to this file; else it is printed.")] = None,
+    label: Annotated[str | None, typer.Option(help="A column that is no feature (forest folders).")] = None,
+    trust_pickle: TrustPickle = False,
+) -> None:
+    """Write a commented schema file to edit: what each column of a model is and where it may move."""
+    from jobs.schema_file import write
+
+    with reporting_bad_input():
+        text = write(model, data, output, label, trust_pickle)
+    typer.echo(text.rstrip() if output is None else output)
+
+
+@app.command()
 def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Run the experiment: data sets × simulations × forest sizes × methods, with validation."""
     from jobs.config import SweepConfig, read_config
@@ -150,10 +206,65 @@ def reduce(
 ) -> None:
     """Summarise a run folder again: validity, distance, times, Pareto fronts."""
     from jobs.reduce import reduce_folder
+    from jobs.uri import without_secrets
 
     with reporting_failures():
         reduce_folder(run, address, cpus)
-    typer.echo(f"{run.rstrip('/')}/summary/summary.csv")
+    typer.echo(f"{without_secrets(run).rstrip('/')}/summary/summary.csv")
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
+) -> None:
+    """Write RUN/report.html again: one file for a browser, which asks the network for nothing."""
+    from jobs.report import report_folder
+
+    with reporting_bad_input():
+        typer.echo(report_folder(run))
+
+
+@app.command()
+def verify(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
+    customers: Annotated[
+        bool | None,
+        typer.Option(
+            "--customers/--no-customers",
+            help="Also read the rows that the run was made from; by default if they are local.",
+        ),
+    ] = None,
+) -> None:
+    """Check a finished run from its files alone, without the code that solved it.
+
+    Digests, forest, schema, every point's score, constraints, distance and threshold, counts, summary.
+    Every mismatch is named; exit code 1 if there is one.
+    """
+    from jobs.verify import verify as check
+
+    raise typer.Exit(check(run, customers))
+
+
+@app.command()
+def export(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
+    output: Annotated[str, typer.Option(help="Where the table goes: a .parquet or .csv file.")],
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only these methods, such as direct-saa; several may be given.")
+    ] = None,
+    alpha: Annotated[list[float] | None, typer.Option(help="Only methods with these α.")] = None,
+    reasons: Annotated[
+        str | None,
+        typer.Option(help="Reason codes: a .csv or .toml table of feature, direction, code, text."),
+    ] = None,
+    max_reasons: Annotated[int, typer.Option(min=1, help="Most reasons for a customer and method.")] = 4,
+) -> None:
+    """Write one line per customer: decision, and per method status, distance, changes and reason codes."""
+    from jobs.export import Wish, export_run
+    from jobs.uri import without_secrets
+
+    wish = Wish(output, tuple(method or ()), tuple(alpha or ()), reasons, max_reasons)
+    typer.echo(f"{export_run(run, wish)} customers: {without_secrets(output)}")
 
 
 @app.command()
@@ -180,6 +291,7 @@ def validate(
     """Test points made by any tool: threshold, predicted validity, and validity measured by retraining."""
     from jobs.config import Training, Validation
     from jobs.points import PointsRequest, validate_points
+    from jobs.uri import without_secrets
 
     if (training is None) != (label is None):
         raise BadInput("--training and --label belong together")
@@ -197,7 +309,44 @@ def validate(
             ),
             address,
         )  # fmt: skip
-    typer.echo(f"{len(table)} rows: {output}")
+    typer.echo(f"{len(table)} rows: {without_secrets(output)}")
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(help="naive-100, saa-100, ...; several may be given. Without one: all, see the docs."),
+    ] = None,
+    fraction: Annotated[float, typer.Option(help="Share of the paper's simulations, in (0, 1].")] = 1.0,
+    output: Annotated[str, typer.Option(help="Folder for runs, tables and figures.")] = "runs/reproduction",
+    data: Annotated[
+        str | None, typer.Option(help="Folder of the paper's data sets; else ROBUSTCF_DATA or the cache.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Only these data sets; several may be given.")
+    ] = None,
+    time_limit: TimeLimit = 60.0,
+    address: Address = None,
+    cpus: Cpus = None,
+) -> None:
+    """Run the paper's experiments, or go on with them, and write tables and figures beside its numbers.
+
+    A larger fraction or a longer time limit goes on in the same folder; nothing is computed twice.
+    """
+    from pathlib import Path
+
+    from jobs.reproduce import Request
+    from jobs.reproduce import reproduce as run
+
+    place = None if data is None else Path(data)
+    request = Request(
+        Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit
+    )
+    with reporting_bad_input(), reporting_failures():
+        code = run(request, address, cpus)
+    typer.echo(f"{output}/reproduction.md")
+    raise typer.Exit(code)
 
 
 @app.command(
@@ -214,9 +363,12 @@ def _finish(
     config: AuditConfig | SweepConfig, run: Callable[..., int], address: str | None, cpus: int | None
 ) -> None:
     from jobs.printing import print_counts
+    from jobs.report import report_address
+    from jobs.store import RunFolder
 
     code = run(config, address, cpus)
     print_counts(config.output)
+    typer.echo(report_address(RunFolder(config.output)))
     raise typer.Exit(code)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,7 +45,11 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
     if ray.is_initialized():  # a test, or a notebook: its Ray is used, and left as it is
         yield ray
         return
-    options: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False} if where == "local" else {}
+    options: dict[str, Any] = {}
+    private = None
+    if where == "local":
+        private = _private_folder()
+        options = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{private}/ray"}
     try:
         refresh_authentication()
         ray.init(
@@ -59,9 +65,21 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
         raise BadInput(f"no Ray at {where}: {error}") from None
     try:
         yield ray
+    except Exception as error:
+        if not isinstance(error, BadInput):
+            private = None  # kept: its logs may say why
+        raise
     finally:
         ray.shutdown()
         _restore(before)
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
+
+
+def _private_folder() -> str:
+    """For Ray's sockets, logs and spilled objects: it opens its own folder to all, so one around it."""
+    short = len(tempfile.gettempdir()) <= 16  # a socket's path holds 107 characters
+    return tempfile.mkdtemp(prefix="robustcf-", dir=None if short else "/tmp")
 
 
 def refresh_authentication() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import tomllib
 import types
 import typing
@@ -23,11 +24,17 @@ Label = str | int | float | bool
 
 @dataclass(frozen=True)
 class Model:
-    """The explained forest: its folder, its schema file, and the decision that customers want."""
+    """The explained model and the decision that customers want.
 
-    forest: str
-    schema: str
+    Either `forest`, a folder made by `save_forest`, with `schema`; or `file`, a fitted pipeline stored
+    with skops (or a pickle, if `trust_pickle`), whose `schema` may be left out.
+    """
+
     favourable: Label
+    forest: str | None = None
+    schema: str | None = None
+    file: str | None = None
+    trust_pickle: bool = False
     voting: Literal["soft", "hard"] = "soft"
 
 
@@ -59,10 +66,14 @@ class Validation:
 
 @dataclass(frozen=True)
 class SolverChoice:
-    """The engine and its limits; `licence` names the Ray resource that stands for a licence."""
+    """The engine and its limits; `licence` names the Ray resource that stands for a licence.
+
+    `time_limit` is seconds for a row and method, `memory_limit` GB of a worker's solver (0: none).
+    """
 
     name: str = "auto"
     time_limit: float = 60.0
+    memory_limit: float = 4.0
     threads: int = 1
     affinity: bool = False
     licence: str | None = None
@@ -123,7 +134,7 @@ class SweepConfig:
 PATHS = {
     AuditConfig: ("output", "previous"),
     SweepConfig: ("output",),
-    Model: ("forest", "schema"),
+    Model: ("forest", "schema", "file"),
     Customers: ("data",),
     Training: ("data", "later"),
 }
@@ -194,7 +205,7 @@ def _value(hint: Any, value: Any, where: str, base: Path) -> Any:
 
 def check_config(config: Any, where: str) -> None:
     """What types cannot say."""
-    from robustcf.solve import SOLVERS
+    from robustcf.solve import solver_names
     from robustcf.validate import Scenario
 
     def need(fine: bool, what: str) -> None:
@@ -203,9 +214,11 @@ def check_config(config: Any, where: str) -> None:
 
     need(config.seed >= 0, f"seed is {config.seed}; it must not be negative")
     need(config.validation.forests >= 1, "validation: forests must be at least 1")
-    need(config.solver.time_limit > 0, "solver: time_limit must be positive")
+    need(0 < config.solver.time_limit < math.inf, "solver: time_limit must be positive")
     need(config.solver.threads >= 1, "solver: threads must be at least 1")
-    need(config.solver.name in SOLVERS, f"solver: name is {config.solver.name!r}; choose among {SOLVERS}")
+    need(0 <= config.solver.memory_limit < math.inf, "solver: memory_limit must be a number of GB, or 0")
+    solvers = solver_names()
+    need(config.solver.name in solvers, f"solver: name is {config.solver.name!r}; choose among {solvers}")
     scenarios = config.validation.scenarios
     need(len(set(scenarios)) == len(scenarios), "validation: a scenario is listed twice")
     for name in scenarios:
@@ -214,6 +227,9 @@ def check_config(config: Any, where: str) -> None:
         except ValueError as error:
             raise BadInput(f"{where}: validation: {error}") from None
     if isinstance(config, AuditConfig):
+        model = config.model
+        need((model.forest is None) != (model.file is None), "model: name either a forest folder or a file")
+        need(model.forest is None or model.schema is not None, "model: a forest folder needs a schema")
         need(config.shard.seconds > 0, "shard: seconds must be positive")
         need(config.shard.rows is None or config.shard.rows > 0, "shard: rows must be positive")
         need(config.previous is not None or not config.keep_valid, "keep_valid needs a previous run")
@@ -260,7 +276,7 @@ def methods_of(config: Any, where: str = "config") -> list[Any]:
 
 def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> list[Any]:
     name = table.pop("name", None)
-    if name not in kinds:
+    if not isinstance(name, str) or name not in kinds:
         raise BadInput(f"{where}: method: name is {name!r}; choose among {', '.join(sorted(kinds))}")
     names = [f.name for f in dataclasses.fields(kinds[name])]
     for key in table:
@@ -268,6 +284,8 @@ def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> lis
             known = ", ".join(names) or "it takes none"
             raise BadInput(f"{where}: method {name!r}: unknown key {key!r}; known here: {known}")
     if "method" in table:
+        if not isinstance(table["method"], Mapping):
+            raise BadInput(f"{where}: method {name!r}: method must be a table, not {table['method']!r}")
         table["method"] = _methods(dict(table["method"]), kinds, where)
     lists = [v if isinstance(v, list) else [v] for v in table.values()]
     made = []
@@ -295,9 +313,14 @@ def _cleaned(value: Any) -> Any:
 
 def config_hash(config: Any) -> str:
     """SHA-256 of what decides the rows; where they are written and how they are cut do not."""
-    plain = as_plain(config)
+    return plain_hash(as_plain(config))
+
+
+def plain_hash(plain: dict[str, Any]) -> str:
+    """The same of a config as a manifest holds it."""
+    plain = {**plain, "solver": dict(plain["solver"])}
     for key in ("output", "shared", "shard"):
         plain.pop(key, None)
-    for key in ("threads", "affinity", "licence"):
+    for key in ("memory_limit", "threads", "affinity", "licence"):
         plain["solver"].pop(key, None)
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

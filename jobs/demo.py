@@ -79,6 +79,7 @@ def _audit(out: Console, data: Dataset, forest: Forest, seed: int, retrain: int,
         )
     out.print(made)
     out.print(Text(f"the run, its tables and its settings: {where}"), soft_wrap=True)
+    out.print(Text(f"the report, for a browser: {where}/run/report.html", style="bold"), soft_wrap=True)
 
 
 def _train(data: Dataset, seed: int) -> RandomForestClassifier:

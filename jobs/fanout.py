@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -13,6 +15,12 @@ from jobs.threads import pinned
 T = TypeVar("T")
 TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
 RETRIES = 3
+PAUSE = 3.0  # seconds before storage that failed is asked again
+# Object stores speak through plain OSErrors; these of them pass by themselves.
+PASSING = re.compile(
+    r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
+    r"|HTTP status 5\d\d|Retry policy exhausted|[Cc]onnection (reset|refused|timed out)"
+)
 
 
 class TaskFailed(RuntimeError):
@@ -95,7 +103,25 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
         if ray.get_runtime_context().get_node_id() != home:  # a node that joined later
             raise BadInput("the output is a local path and the cluster has several nodes; say shared = true")
     with pinned(threads, affinity):
-        return function(*arguments)
+        try:
+            return function(*arguments)
+        except OSError as error:
+            if isinstance(error, TRANSIENT) or PASSING.search(str(error)):
+                time.sleep(PAUSE * (0.5 + random.random()))
+                raise ConnectionError(str(error)) from None
+            raise
+
+
+def patiently(function: Callable[..., T], *arguments: Any) -> T:
+    """What the driver itself asks of the storage, with the same patience."""
+    for _ in range(RETRIES):
+        try:
+            return function(*arguments)
+        except OSError as error:
+            if not isinstance(error, TRANSIENT) and not PASSING.search(str(error)):
+                raise
+            time.sleep(PAUSE)
+    return function(*arguments)
 
 
 def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs.badinput import BadInput
 from jobs.store import RunFolder
-from jobs.uri import is_local, open_filesystem, without_secrets
+from jobs.uri import is_local, open_filesystem, parent_of, without_secrets
 from robustcf import Forest, ForestError, load_forest, save_forest
 
 FILES = ("trees.npz", "forest.json")
@@ -36,9 +36,8 @@ def open_forest(address: str) -> Forest:
     if is_local(address):
         return load_forest(open_filesystem(address)[1])
     try:
-        forest = stored_forest(
-            RunFolder(address.rstrip("/").rpartition("/")[0]), address.rstrip("/").rpartition("/")[2]
-        )
+        folder, name = parent_of(address)
+        forest = stored_forest(RunFolder(folder), name)
     except ForestError as error:
         raise BadInput(f"{without_secrets(address)}: {error}") from None
     if forest is None:

@@ -8,12 +8,16 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from jobs.config import as_plain, config_hash, methods_of
-from jobs.fanout import Tasks
+from jobs.fanout import Tasks, patiently
 from jobs.progress import stage
 from jobs.store import FORMAT, Published, RunFolder
 
@@ -56,11 +60,13 @@ class Journal:
     def note(self, file: Published, **facts: Any) -> None:
         self.manifest["shards"][file.name] = {"size": file.size, "sha256": file.digest, **facts}
         if time.monotonic() - self._last > CHECKPOINT:
-            self.write()
+            with suppress(OSError):  # shards speak for themselves: a resume needs no checkpoint
+                self._last = time.monotonic()
+                self.run.write_manifest(self.manifest)
 
     def write(self) -> None:
         self._last = time.monotonic()
-        self.run.write_manifest(self.manifest)
+        patiently(self.run.write_manifest, self.manifest)
 
     def finish(self) -> Counter[str]:
         """Counts over all shards; the run is complete."""
@@ -102,11 +108,21 @@ def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, d
     for name in names:
         content = run.read(name)
         try:
-            note = run.note(name)
+            note = whole_note(content)
         except (OSError, ValueError):
             continue  # broken: it will be made again
         found.append((Published(name, len(content), hashlib.sha256(content).hexdigest()), note))
     return found
+
+
+def whole_note(content: bytes) -> dict[str, Any]:
+    """What a shard notes of itself, if every page of it is as it was written."""
+    with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+        note = json.loads((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
+        rows = sum(len(batch) for batch in file.iter_batches(16_384))
+    if not isinstance(note, dict) or note.get("rows", rows) != rows:
+        raise ValueError("a shard without its note, or with other rows than it notes")
+    return note
 
 
 def facts_of(done: Any) -> dict[str, Any]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
-from jobs.audit import read_schema
 from jobs.badinput import BadInput, reporting_bad_input
 from jobs.cluster import session
 from jobs.config import SolverChoice, Training, Validation
 from jobs.fanout import Tasks, fan_out
 from jobs.forests import open_forest
+from jobs.modelfile import read_schema
 from jobs.progress import stage
 from jobs.rows import label_of
+from jobs.spreadsheet import csv_bytes
 from jobs.store import RunFolder
 from jobs.tables import read_table
+from jobs.uri import parent_of
 from jobs.validate import Scenarios, all_forests, check_trainable, gather, load_training, seeds_for
 from robustcf import Forest
 from robustcf.encode import encode, read_rows
@@ -74,7 +74,7 @@ class PointsRequest:
 
 def validate_points(request: PointsRequest, address: str | None = None) -> pa.Table:
     """Threshold test, predicted and measured validity of each point; written and returned."""
-    if not request.output.lower().endswith((".parquet", ".csv")):
+    if not parent_of(request.output)[1].lower().endswith((".parquet", ".csv")):
         raise BadInput(f"{request.output}: the output's name must end in .parquet or .csv")
     with reporting_bad_input(ValueError):
         forest, schema = open_forest(request.forest), read_schema(request.schema)
@@ -191,11 +191,9 @@ def _measure(name: str | None, seeds: Sequence[int], valid: np.ndarray) -> dict[
 
 
 def _write(output: str, table: pa.Table) -> None:
-    folder, _, name = output.replace("\\", "/").rpartition("/")
-    run = RunFolder(folder or ".")
+    folder, name = parent_of(output)
+    run = RunFolder(folder)
     if name.lower().endswith(".csv"):
-        sink = io.BytesIO()
-        pyarrow.csv.write_csv(table.drop_columns(["seeds", "valid"]), sink)
-        run.publish(name, sink.getvalue())
+        run.publish(name, csv_bytes(table.drop_columns(["seeds", "valid"])))
     else:
         run.publish_table(name, table)

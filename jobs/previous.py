@@ -128,8 +128,15 @@ def _as_ours(previous: Previous, forest: Forest, question: Question, table: pa.T
     changes: dict[str, Any] = {"seconds": pa.array([0.0] * n), "nodes": pa.array([0] * n, pa.int64())}
     if not previous.same_forest:
         points = np.array(table["point"].to_pylist(), dtype=np.float64)
-        score = forest.judged_score(points, question.target, question.voting)[0]  # type: ignore[arg-type]
+        votings = np.array(table["voting"].to_pylist(), dtype=object)
+        score = np.zeros(n)
+        for voting in set(votings):
+            own = votings == voting
+            score[own] = forest.judged_score(points[own], question.target, voting)[0]  # type: ignore[arg-type]
+        asked = dict(zip(question.keys, question.methods, strict=True))
+        keys = zip(*(table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter")), strict=True)
         changes |= {
+            "threshold": pa.array([_threshold(asked.get(key), forest) for key in keys], pa.float64()),
             "status": pa.array(["feasible"] * n),
             "reason": pa.array([KEPT] * n),
             "score_after": pa.array(score),
@@ -144,6 +151,11 @@ def _as_ours(previous: Previous, forest: Forest, question: Question, table: pa.T
         at = table.schema.get_field_index(name)
         table = table.set_column(at, table.schema.field(at), column)
     return table
+
+
+def _threshold(method: Any, forest: Forest) -> float | None:
+    """What tonight asks; None of a method that tonight does not ask for, whose rows are not copied."""
+    return None if method is None else float(method.threshold(len(forest)))
 
 
 def survivors(previous: Previous, forest: Forest, name: str) -> Counter[tuple[Key, str]]:

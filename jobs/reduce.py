@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 
 from jobs.badinput import BadInput
 from jobs.cluster import session
@@ -17,6 +15,7 @@ from jobs.config import SolverChoice
 from jobs.fanout import Tasks
 from jobs.partial import GROUP, Group, Part, Validity, merge, partial_of
 from jobs.progress import stage
+from jobs.spreadsheet import csv_bytes
 from jobs.store import RunFolder, require_run
 from robustcf.stats import (
     LEVEL,
@@ -31,7 +30,6 @@ from robustcf.stats import (
 )
 
 SHARDS_PER_TASK = 8
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _summary_schema(kind: str, validation: str) -> pa.Schema:
@@ -197,15 +195,4 @@ def write_summary_table(run: RunFolder, name: str, table: pa.Table | None) -> No
     if table is None:
         return
     run.publish_table(f"summary/{name}.parquet", table)
-    sink = io.BytesIO()
-    pyarrow.csv.write_csv(_harmless(table), sink)
-    run.publish(f"summary/{name}.csv", sink.getvalue())
-
-
-def _harmless(table: pa.Table) -> pa.Table:
-    """Words that a spreadsheet would run as a formula get an apostrophe in front."""
-    for i, f in enumerate(table.schema):
-        if pa.types.is_string(f.type):
-            words = [w if w is None or not w.startswith(_FORMULA) else f"'{w}" for w in table[i].to_pylist()]
-            table = table.set_column(i, f, pa.array(words, pa.string()))
-    return table
+    run.publish(f"summary/{name}.csv", csv_bytes(table))

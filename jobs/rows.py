@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jobs.guard import Allowance, Stopped
 from robustcf import Counterfactual, Explainer, Forest, Schema
+from robustcf.encode import encode, read_rows
 from robustcf.forest import Label
 from robustcf.schema import Feature
 
@@ -31,10 +33,16 @@ class Question:
     time_limit: float
     threads: int
     seed: int
+    memory: float = 0.0  # GB of a solver's process; 0: no limit
 
     @property
     def keys(self) -> list[Key]:
         return [method_key(method) for method in self.methods]
+
+
+def allowance(question: Question, methods: int) -> Allowance:
+    """What a row with so many methods may take."""
+    return Allowance.of(question.time_limit, methods, question.memory or None)
 
 
 def method_key(method: Any) -> Key:
@@ -74,6 +82,31 @@ def _training_options(methods: Sequence[Any], training: Any) -> dict[str, Any]:
     from robustcf.methods import needs_training
 
     return {"training": training} if any(needs_training(m) for m in methods) else {}
+
+
+def stopped_answers(explainer: Explainer, row: pd.DataFrame, stopped: Stopped) -> list[Counterfactual]:
+    """A row that had to be stopped, for each method: what is known of it, and why."""
+    numbers = read_rows(explainer.schema, row, missing=explainer.forest.accepts_missing).numbers
+    encoded = encode(explainer.schema, numbers)
+    forest, found = explainer.forest, []
+    for method in explainer.methods:
+        voting = getattr(method, "voting", explainer.voting)
+        own = forest.classes[forest.predict(encoded, voting)[0]]
+        others = [label for label in forest.classes if label != own]
+        target = others[0] if explainer.target is None else explainer.target
+        found.append(
+            Counterfactual(
+                stopped.status,
+                method,
+                reason=stopped.reason,
+                target=target,
+                threshold=method.threshold(len(forest)),
+                score_before=float(forest.judged_score(encoded, target, voting)[0][0]),
+                solver=explainer.engine.name,
+                seconds=stopped.seconds / len(explainer.methods),
+            )
+        )
+    return found
 
 
 def label_of(forest: Forest, text: str) -> Label:

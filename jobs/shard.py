@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.guard import Stopped, Tick, advance, guarded
 from jobs.previous import Previous, earlier_answers
-from jobs.rows import Key, Question, as_row, distinct, explainer_for, row_keys
+from jobs.rows import (
+    Key,
+    Question,
+    allowance,
+    as_row,
+    distinct,
+    explainer_for,
+    row_keys,
+    stopped_answers,
+)
 from jobs.scan import COHORT, FEATURE, ID, read_range
 from jobs.store import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
-from robustcf import Forest, Schema
+from robustcf import Counterfactual, Forest, Schema
 from robustcf.encode import encode, read_rows
 
 BATCH = 512  # customers explained at a time
@@ -112,11 +123,12 @@ class _Answers:
         if not open_rows:
             return
         encoded = encode(job.schema, self.numbers[self.first[open_rows]])
-        score, predicted = self.forest.judged_score(
-            encoded,
-            job.question.target,  # type: ignore[arg-type]
-            job.question.voting,  # type: ignore[arg-type]
-        )
+        votings = [getattr(method, "voting", job.question.voting) for method in job.question.methods]
+        judged = {
+            voting: self.forest.judged_score(encoded, job.question.target, voting)  # type: ignore[arg-type]
+            for voting in {job.question.voting, *votings}
+        }
+        predicted = judged[job.question.voting][1]
         denied = {
             d: k for k, d in enumerate(open_rows) if self.forest.classes[predicted[k]] != job.question.target
         }
@@ -133,7 +145,7 @@ class _Answers:
             for j, method in enumerate(job.question.keys):
                 if (key, method) in found:
                     self.at[d, j] = self.length + found[key, method]
-                    before[found[key, method]] = score[denied[d]]
+                    before[found[key, method]] = judged[votings[j]][0][denied[d]]
                     self.copied += 1
         column = table.schema.get_field_index("score_before")
         self._add(table.set_column(column, table.schema.field(column), pa.array(before)))
@@ -147,30 +159,40 @@ class _Answers:
         for methods, rows in missing.items():
             chosen = [self.job.question.methods[j] for j in methods]
             explainer = explainer_for(self.job.question, self.forest, self.job.schema, self.training, chosen)
-            for start in range(0, len(rows), BATCH):
-                self._solve(explainer, methods, rows[start : start + BATCH])
+            batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+            limits = allowance(self.job.question, len(methods))
+            for part, answer in guarded(partial(self._solve, explainer), batches, limits):
+                if isinstance(answer, Stopped):
+                    row = self.frame.iloc[self.first[part]]
+                    answer = self._table(stopped_answers(explainer, row, answer))
+                places = self.length + np.arange(len(part) * len(methods)).reshape(len(part), -1)
+                self.at[np.ix_(part, methods)] = places
+                asked = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
+                self.solved += sum(s not in ("already_favourable", "invalid_input") for s in asked)
+                self._add(answer)
 
-    def _solve(self, explainer: Any, methods: tuple[int, ...], rows: list[int]) -> None:
-        found = explainer.explain_many(self.frame.iloc[self.first[rows]])
-        made: list[dict[str, Any]] = []
-        for k, cf in enumerate(found):
-            d, j = rows[k // len(methods)], methods[k % len(methods)]
-            self.at[d, j] = self.length + len(made)
-            if k % len(methods) == 0 and cf.status not in ("already_favourable", "invalid_input"):
-                self.solved += 1
-            made.append(
-                as_row(
-                    cf,
-                    self.job.schema,
-                    dataset=self.job.dataset,
-                    simulation=0,
-                    instance_id="",
-                    cohort={},
-                    voting=self.job.question.voting,
-                    n_trees=len(self.forest),
-                )
+    def _solve(self, explainer: Any, rows: list[int], tick: Tick) -> pa.Table:
+        """A batch of rows, in the guarded process."""
+        usable = [at for at, d in enumerate(rows) if self.usable[self.first[d]]]
+        found = explainer.explain_many(self.frame.iloc[self.first[rows]], partial(advance, tick, usable))
+        return self._table(found)
+
+    def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:
+        """Answers as rows that still lack their customers."""
+        made = [
+            as_row(
+                cf,
+                self.job.schema,
+                dataset=self.job.dataset,
+                simulation=0,
+                instance_id="",
+                cohort={},
+                voting=self.job.question.voting,
+                n_trees=len(self.forest),
             )
-        self._add(as_table(made, COUNTERFACTUALS))
+            for cf in answers
+        ]
+        return as_table(made, COUNTERFACTUALS)
 
     def _add(self, table: pa.Table) -> None:
         self.tables.append(table.cast(COUNTERFACTUALS))
@@ -208,7 +230,7 @@ def _publish(
         "copied": answers.copied,
     }
     schema = COUNTERFACTUALS.with_metadata({b"robustcf": json.dumps(note).encode()})
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
         for start in blocks:
             part = order[start : start + blocks.step]
             table = all_answers.take(pa.array(answers.at[place[part]].ravel()))
@@ -248,12 +270,18 @@ def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float
         denied = usable[predicted != forest.class_index(job.question.target)]  # type: ignore[arg-type]
         if len(denied) < 2:
             continue
-        explainer.explain_many(frame.iloc[denied[:1]])  # compiles, loads
-        chosen = denied[1 : 1 + rows]
-        begin = time.perf_counter()
-        explainer.explain_many(frame.iloc[chosen])
-        return (time.perf_counter() - begin) / len(chosen)
+        limits = allowance(job.question, len(job.question.methods))
+        chosen = [denied[:1], denied[1 : 1 + rows]]  # the first one compiles and loads
+        found = list(guarded(partial(_seconds, explainer, frame), chosen, limits))[1:]
+        spent = sum(s.seconds if isinstance(s, Stopped) else s for _, s in found)
+        return float(spent) / sum(len(batch) for batch, _ in found)
     return 0.0
+
+
+def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:
+    begin = time.perf_counter()
+    explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
+    return time.perf_counter() - begin
 
 
 __all__ = ["AuditJob", "Key", "ShardDone", "explain_shard", "pilot", "shard_name"]

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from jobs.badinput import BadInput
+from jobs.manifest_shape import damage
 from jobs.uri import open_filesystem, without_secrets
 
 FORMAT = 1
@@ -106,7 +107,16 @@ class RunFolder:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:
+        """Where a file of the run is; names may come from anyone's manifest and lead nowhere else."""
+        if name.startswith("/") or "\0" in name or ".." in name.replace("\\", "/").split("/"):
+            raise BadInput(f"{self.shown}: {name!r} leaves the run folder")
         return f"{self._place[1]}/{name}"
+
+    def _own(self, path: str) -> Path:
+        """A local path that is to be written to or removed: within the folder, links followed."""
+        if not Path(path).resolve().is_relative_to(Path(self._place[1]).resolve()):
+            raise BadInput(f"{path} is, or lies behind, a link to elsewhere")
+        return Path(path)
 
     def exists(self, name: str = "") -> bool:
         info = self.filesystem.get_file_info(self.path(name) if name else self._place[1])
@@ -128,7 +138,8 @@ class RunFolder:
         """Put a whole file there in one step."""
         content = memoryview(content)
         if self.local:
-            self._publish_by_rename(Path(self.path(name)), content)
+            target = Path(self.path(name))
+            self._publish_by_rename(self._own(str(target.parent)) / target.name, content)
         else:  # an object appears when its upload is complete, never before
             with self.filesystem.open_output_stream(self.path(name)) as stream:
                 stream.write(content)
@@ -153,7 +164,7 @@ class RunFolder:
                 {**(table.schema.metadata or {}), b"robustcf": json.dumps(note).encode()}
             )
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         return self.publish(name, memoryview(sink.getvalue()))
 
     def open_parquet(self, name: str) -> pq.ParquetFile:
@@ -168,7 +179,10 @@ class RunFolder:
     def remove(self, name: str = "") -> None:
         """Remove a folder of the run, or all of it."""
         if self.exists(name):
-            self.filesystem.delete_dir(self.path(name) if name else self._place[1])
+            path = self.path(name) if name else self._place[1]
+            if self.local:
+                self._own(path)
+            self.filesystem.delete_dir(path)
 
     def sweep_up(self) -> None:
         """Remove what a killed writer left behind (on a disk; uploads leave nothing)."""
@@ -182,10 +196,12 @@ class RunFolder:
             return None
         try:
             manifest = json.loads(self.read("manifest.json"))
-        except ValueError:
+        except (ValueError, RecursionError):
             manifest = None
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise BadInput(f"{self.shown}/manifest.json is not a manifest of format {FORMAT}")
+        if (wrong := damage(manifest)) is not None:
+            raise BadInput(f"{self.shown}/manifest.json is damaged: {wrong}")
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ from jobs.cluster import refuse_unshared_output, session
 from jobs.config import Grid, SweepConfig, config_hash, methods_of
 from jobs.fanout import Tasks, fan_out, shuffled
 from jobs.forests import store_forest, stored_forest
+from jobs.guard import Stopped, Tick, advance, guarded
 from jobs.manifest import Journal, digest_of, exit_code, facts_of, finished_shards, new_manifest
 from jobs.progress import stage
 from jobs.reduce import reduce_run
-from jobs.rows import Question, as_row, explainer_for
+from jobs.report import report_run
+from jobs.rows import Question, allowance, as_row, explainer_for, stopped_answers
 from jobs.shard import ShardDone
 from jobs.store import COUNTERFACTUALS, RunFolder, as_table
 from jobs.validate import Scenarios, TrainingRows, score_shard, seeds_for, train_again
-from robustcf import Forest
+from robustcf import Counterfactual, Forest
 from robustcf.datasets import Dataset, load, read_typed_csv
 from robustcf.validate import derive_seed, first_rows
 
@@ -53,14 +56,24 @@ class SweepJob:
     grid: Grid
     question: Question
     seed: int
+    lenders: tuple[RunFolder, ...] = ()
 
 
-def sweep(config: SweepConfig, address: str | None = None, cpus: int | None = None) -> int:
-    """Run or go on; the exit code."""
+def sweep(
+    config: SweepConfig,
+    address: str | None = None,
+    cpus: int | None = None,
+    lenders: Sequence[RunFolder] = (),
+    read: Callable[[str], Dataset] | None = None,
+) -> int:
+    """Run or go on; the exit code.
+
+    `lenders` are runs of the same design, whose first forests are ours; `read` loads a data set.
+    """
     run = RunFolder(config.output)
     manifest = run.claim("sweep", config_hash(config))
     with reporting_bad_input(ValueError):
-        data = {d.name: d for d in map(_load, config.sweep.datasets)}
+        data = {d.name: d for d in map(read or _load, config.sweep.datasets)}
     if len(data) < len(config.sweep.datasets):
         raise BadInput("sweep: two data sets have the same name")
     for d in data.values():
@@ -74,17 +87,21 @@ def sweep(config: SweepConfig, address: str | None = None, cpus: int | None = No
         config.solver.time_limit,
         config.solver.threads,
         config.seed,
+        config.solver.memory_limit,
     )
     hashes = {d.name: digest_of([d.schema.fingerprint, _content(d)]) for d in data.values()}
     if manifest is not None and manifest["data_hash"] != hashes:
         raise BadInput("a data set has changed since this run began; choose another output")
+    lenders = tuple(r for r in lenders if (r.manifest() or {}).get("data_hash") == hashes)
     with session(address, config.solver.threads, cpus) as ray:
         tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
         if manifest is None:
             manifest = new_manifest("sweep", config) | {"data_hash": hashes}
             for d in data.values():
                 run.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
-        return _go(config, run, tasks, SweepJob(run, config.sweep, question, config.seed), data, manifest)
+        return _go(
+            config, run, tasks, SweepJob(run, config.sweep, question, config.seed, lenders), data, manifest
+        )
 
 
 def _load(name: str) -> Dataset:
@@ -164,6 +181,7 @@ def _go(
     expected = len(units) * config.sweep.rows * len(job.question.methods)
     if counts.total() != expected:
         raise RuntimeError(f"{counts.total()} rows have a status where {expected} are expected")
+    report_run(run, manifest, tasks)
     return exit_code(counts)
 
 
@@ -195,6 +213,11 @@ def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
     stored = stored_forest(job.run, unit.forest)
     if stored is not None:
         return stored
+    for lender in job.lenders:
+        lent = stored_forest(lender, unit.forest)
+        if lent is not None:
+            store_forest(job.run, unit.forest, lent)
+            return lent
     rows = split(job, data, unit.simulation)
     model = RandomForestClassifier(
         unit.n_trees, max_depth=job.grid.depth, random_state=_forest_seed(job.seed, unit)
@@ -209,18 +232,28 @@ def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> Sh
     rows = split(job, data, unit.simulation)
     explainer = explainer_for(job.question, forest, data.schema, (rows.X[rows.first], rows.y[rows.first]))
     chosen = explained_rows(job.seed, data, job.grid.rows, unit.simulation)
+
+    def solve(batch: list[int], tick: Tick) -> list[Counterfactual]:
+        return explainer.explain_many(data.X.iloc[chosen[batch]], partial(advance, tick, range(len(batch))))
+
+    limits = allowance(job.question, len(explainer.methods))
     made = [
         as_row(
             cf,
             data.schema,
             dataset=data.name,
             simulation=unit.simulation,
-            instance_id=str(chosen[cf.row]),
+            instance_id=str(chosen[part[cf.row]]),
             cohort={},
             voting=job.question.voting,
             n_trees=len(forest),
         )
-        for cf in explainer.explain_many(data.X.iloc[chosen])
+        for part, found in guarded(solve, [range(len(chosen))], limits)
+        for cf in (
+            stopped_answers(explainer, data.X.iloc[chosen[part]], found)
+            if isinstance(found, Stopped)
+            else found
+        )
     ]
     counts = dict(sorted(Counter(row["status"] for row in made).items()))
     facts: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}

@@ -55,7 +55,7 @@ def plan_table(address: str, columns: Sequence[str]) -> Plan:
             with pq.ParquetFile(filesystem.open_input_file(path)) as file:
                 head, present = file.metadata, file.schema_arrow.names
                 sizes = [head.row_group(g).num_rows for g in range(head.num_row_groups)]
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise BadInput(f"{path}: not a readable Parquet file: {_first_line(error)}") from None
         _require(columns, present, path)
         first = 0
@@ -89,8 +89,11 @@ def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Iterator[pa.Table]:
             return
         with pq.ParquetFile(filesystem.open_input_file(chunk.path)) as file:
             for batch in file.iter_batches(PIECE, row_groups=list(chunk.groups), columns=wanted):
-                yield pa.Table.from_batches([batch]).select(wanted)
-    except (OSError, pa.ArrowException) as error:
+                # what pandas once noted in the file is not asked, and may be anything
+                table = pa.Table.from_batches([batch]).select(wanted).replace_schema_metadata(None)
+                table.validate(full=True)
+                yield table
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise BadInput(f"{chunk.path}: cannot be read: {_first_line(error)}") from None
 
 
@@ -101,6 +104,16 @@ def read_table(address: str, columns: Sequence[str]) -> pa.Table:
         return pa.concat_tables(parts, promote_options="permissive")
     except pa.ArrowException as error:
         raise BadInput(f"{without_secrets(address)}: its files differ: {_first_line(error)}") from None
+
+
+def column_names(address: str) -> list[str]:
+    """The columns of a table, as its first file names them."""
+    filesystem, files = find_files(address, ENDINGS)
+    if files[0].lower().endswith(".csv"):
+        return _csv_columns(filesystem, files[0])
+    plan_table(address, [])  # says what is wrong with a file that cannot be read
+    with pq.ParquetFile(filesystem.open_input_file(files[0])) as file:
+        return [str(name) for name in file.schema_arrow.names]
 
 
 def _csv_options(columns: Sequence[str] | None, include: Sequence[str]) -> Any:
@@ -116,7 +129,7 @@ def _csv_columns(filesystem: Any, path: str) -> list[str]:
         with pyarrow.csv.open_csv(filesystem.open_input_stream(path)) as reader:
             names: list[str] = reader.schema.names
             return names
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise BadInput(f"{path}: not a readable CSV file: {_first_line(error)}") from None
 
 

@@ -7,12 +7,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 from jobs.badinput import BadInput
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
-_SECRET = ("key", "secret", "token", "password", "sig", "credential")
+_SECRET = ("key", "secret", "token", "pass", "pwd", "sig", "credential", "auth", "sas")
+_CONTAINER = ("abfs", "abfss", "wasb", "wasbs", "az")  # container@account: not a user
+_IN_TEXT = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://[^\s'\"<>]+")
+_PARAMETER = re.compile(rf"(?i)([?&][\w.-]*(?:{'|'.join(_SECRET)})[\w.-]*=)[^\s&'\"]+")
 
 
 def is_uri(address: str) -> bool:
@@ -32,10 +35,35 @@ def without_secrets(address: str) -> str:
     """
     if not is_uri(address):
         return address
-    parts = urlsplit(address)
-    query = [(k, v) for k, v in parse_qsl(parts.query) if not any(s in k.lower() for s in _SECRET)]
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, urlencode(query, safe=":/"), ""))
+    scheme, _, rest = address.partition("://")
+    user, at, after = rest.rpartition("@")
+    # A secret may hold a / ? or # that nobody quoted; a path may hold an @ that ends no user.
+    if at and (":" in user or "/" not in user):
+        container = f"{user.partition(':')[0]}@" if scheme.lower() in _CONTAINER else ""
+        rest = container + after
+    place, _, parameters = rest.partition("#")[0].partition("?")
+    query = [(k, v) for k, v in parse_qsl(parameters) if not any(s in k.lower() for s in _SECRET)]
+    return f"{scheme}://{place}" + (f"?{urlencode(query, safe=':/')}" if query else "")
+
+
+def scrubbed(text: str) -> str:
+    """Text for a person or a file, with every URI in it as `without_secrets` shows it.
+
+    >>> scrubbed("cannot open 's3://me:hush@bucket/run': no route")
+    "cannot open 's3://bucket/run': no route"
+    """
+    return _PARAMETER.sub(r"\1***", _IN_TEXT.sub(lambda found: without_secrets(found[0]), text))
+
+
+def parent_of(address: str) -> tuple[str, str]:
+    """The folder of an address, with its parameters, and the name in it.
+
+    >>> parent_of("s3://bucket/in/forest?region=eu")
+    ('s3://bucket/in?region=eu', 'forest')
+    """
+    place, mark, parameters = address.partition("?") if is_uri(address) else (address, "", "")
+    folder, _, name = place.replace("\\", "/").rstrip("/").rpartition("/")
+    return (folder or ".") + mark + parameters, name
 
 
 def open_filesystem(address: str) -> tuple[Any, str]:
@@ -54,7 +82,9 @@ def open_filesystem(address: str) -> tuple[Any, str]:
             other, path = fsspec.core.url_to_fs(address)
             return fs.PyFileSystem(fs.FSSpecHandler(other)), path
         except (ImportError, ValueError):
-            raise BadInput(f"{without_secrets(address)}: cannot be opened: {error}") from None
+            shown = without_secrets(address)
+            said = scrubbed(str(error).replace(address, shown))
+            raise BadInput(f"{shown}: cannot be opened: {said}") from None
 
 
 def base_of(address: str) -> str:

@@ -1,24 +1,31 @@
 """robustcf: nearest counterfactual explanations of forests that survive retraining, proved."""
 
-from robustcf import datasets, insight, validate
-from robustcf.assess import assess_points
-from robustcf.explain import Change, Counterfactual, Explainer
-from robustcf.forest import Forest, ForestError
-from robustcf.forest_io import load_forest, save_forest
-from robustcf.guarantee import Guarantee
-from robustcf.methods import (
-    ConvexApproximation,
-    DirectSAA,
-    IsolationForest,
-    LocalOutlierFactor,
-    Method,
-    Naive,
-    RobustSAA,
-    RobX,
-)
-from robustcf.robustness import Calibration, predicted_validity
-from robustcf.schema import Feature, Schema, SchemaError
-from robustcf.solve import SolverError
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robustcf import datasets, insight, validate
+    from robustcf.assess import assess_points
+    from robustcf.explain import Change, Counterfactual, Explainer
+    from robustcf.forest import Forest, ForestError
+    from robustcf.forest_io import load_forest, save_forest
+    from robustcf.guarantee import Guarantee
+    from robustcf.methods import (
+        ConvexApproximation,
+        DirectSAA,
+        IsolationForest,
+        LocalOutlierFactor,
+        Method,
+        Naive,
+        RobustSAA,
+        RobX,
+    )
+    from robustcf.pipeline import ReadModel, read_model
+    from robustcf.robustness import Calibration, predicted_validity
+    from robustcf.schema import Feature, Schema, SchemaError
+    from robustcf.solve import SolverError
 
 __all__ = [
     "Calibration",
@@ -35,6 +42,7 @@ __all__ = [
     "LocalOutlierFactor",
     "Method",
     "Naive",
+    "ReadModel",
     "RobX",
     "RobustSAA",
     "Schema",
@@ -45,6 +53,46 @@ __all__ = [
     "insight",
     "load_forest",
     "predicted_validity",
+    "read_model",
     "save_forest",
     "validate",
 ]
+
+# Names are imported when they are first used: `robustcf verify` never loads the code that solves.
+_HOMES = {
+    "assess": ("assess_points",),
+    "explain": ("Change", "Counterfactual", "Explainer"),
+    "forest": ("Forest", "ForestError"),
+    "forest_io": ("load_forest", "save_forest"),
+    "guarantee": ("Guarantee",),
+    "methods": (
+        "ConvexApproximation",
+        "DirectSAA",
+        "IsolationForest",
+        "LocalOutlierFactor",
+        "Method",
+        "Naive",
+        "RobX",
+        "RobustSAA",
+    ),
+    "pipeline": ("ReadModel", "read_model"),
+    "robustness": ("Calibration", "predicted_validity"),
+    "schema": ("Feature", "Schema", "SchemaError"),
+    "solve": ("SolverError",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        found = getattr(import_module(f"robustcf.{_HOME[name]}"), name)
+    elif name in __all__:
+        found = import_module(f"robustcf.{name}")
+    else:
+        raise AttributeError(f"module 'robustcf' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

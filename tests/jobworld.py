@@ -146,7 +146,7 @@ class Command:
             child.kill()
 
     def output(self) -> str:
-        return self.process.communicate(timeout=110)[0]
+        return self.process.communicate(timeout=400)[0]
 
     def finish(self) -> tuple[int, str]:
         output = self.output()

@@ -77,7 +77,7 @@ class _HttpOnly(request.HTTPRedirectHandler):
         scheme = urlsplit(newurl).scheme
         if scheme not in ("http", "https") or (req.type == "https" and scheme == "http"):
             fp.close()
-            raise DatasetError(f"the server redirects to {newurl}, which is not followed")
+            raise DatasetError(f"the server redirects to {shown(newurl)}, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
@@ -100,4 +100,22 @@ def _opener() -> request.OpenerDirector:
 
 def _require_http(url: str) -> None:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DatasetError(f"{url} is neither an http nor an https address")
+        raise DatasetError(f"{shown(url)} is neither an http nor an https address")
+    if _user(url):  # urllib would take the password for a port, and print it
+        raise DatasetError(f"{shown(url)}: an address with a user or a password is not opened")
+
+
+def shown(url: str) -> str:
+    """An address for a message: without user, password and parameters.
+
+    >>> shown("https://me:hush@mirror/a.csv?token=x")
+    'https://mirror/a.csv'
+    """
+    scheme, mark, rest = url.partition("://")
+    return scheme + mark + rest.removeprefix(_user(url)).partition("?")[0]
+
+
+def _user(url: str) -> str:
+    """User and password, up to the @; a password may hold slashes that nobody quoted."""
+    before, at, _ = url.partition("://")[2].rpartition("@")
+    return before + at if at and (":" in before or "/" not in before) else ""

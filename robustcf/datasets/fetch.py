@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from robustcf.datasets.dataset import DatasetError
-from robustcf.datasets.download import download
+from robustcf.datasets.download import download, shown
 from robustcf.datasets.named import FOLDER_VARIABLE, cache_folder
 from robustcf.datasets.registry import PAPER_SETS, SYNTHETIC, Source, find
 
@@ -87,7 +87,7 @@ def _download_checked(source: Source, url: str, target: Path) -> None:
             os.fsync(sink.fileno())
         problem = source.problem(part)
         if problem is not None:
-            raise DatasetError(f"{url} is not the file expected: {problem}")
+            raise DatasetError(f"{shown(url)} is not the file expected: {problem}")
         part.chmod(0o644)  # public data: whoever shares the folder may read it
         os.replace(part, target)
     finally:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint, entry_points
+
 from robustcf.solve.contract import BestScore, Engine, Limits, Solution, SolverError
 from robustcf.solve.engine import OwnEngine
 from robustcf.solve.highs import Highs
 from robustcf.solve.milp import MilpEngine
 from robustcf.solve.oracle import Oracle
 
-__all__ = ["SOLVERS", "BestScore", "Engine", "Limits", "Solution", "SolverError", "get_engine"]
+__all__ = [
+    "SOLVERS",
+    "BestScore",
+    "Engine",
+    "Limits",
+    "Solution",
+    "SolverError",
+    "get_engine",
+    "solver_names",
+]
 
 SOLVERS = ("auto", "engine", "highs", "gurobi", "oracle")
+PLUGINS = "robustcf.solvers"  # entry points of other packages: a name, and a function that makes an engine
+
+
+def solver_names() -> tuple[str, ...]:
+    """Our solvers, and those that installed packages add."""
+    return (*SOLVERS, *sorted(_plugins().keys() - set(SOLVERS)))
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {plugin.name: plugin for plugin in entry_points(group=PLUGINS)}
 
 
 def get_engine(name: str) -> Engine:
@@ -27,7 +48,17 @@ def get_engine(name: str) -> Engine:
         return _gurobi()
     if name == "oracle":
         return Oracle()
-    raise SolverError(f"no solver {name!r}; choose one of {', '.join(SOLVERS)}")
+    if name in (plugins := _plugins()):
+        return _loaded(plugins[name])
+    raise SolverError(f"no solver {name!r}; choose one of {', '.join(solver_names())}")
+
+
+def _loaded(plugin: EntryPoint) -> Engine:
+    try:
+        engine: Engine = plugin.load()()
+    except Exception as error:
+        raise SolverError(f"solver {plugin.name!r} of {plugin.value} cannot be loaded: {error}") from error
+    return engine
 
 
 def _gurobi() -> Engine:

@@ -148,6 +148,7 @@ def make_run(run: Path, rows: int, methods: int, shard: int) -> None:
         pq.write_table(pa.table(valid, schema=VALIDATION), run / "validation" / name, compression="zstd")
     config = {"customers": {"cohort": ["region"]}}
     manifest = {"format": 1, "kind": "audit", "config": config, "methods": methods, "validation": "generated"}
+    manifest |= {"config_hash": "", "state": "complete", "shards": {}, "counts": {}}
     (run / "manifest.json").write_text(json.dumps(manifest))
 
 

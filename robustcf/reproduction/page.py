@@ -1,0 +1,312 @@
+"""One page: what was run, ours beside the paper's, the claims tested, and what is not proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from robustcf.reproduction import tables
+from robustcf.reproduction.material import Material
+from robustcf.reproduction.paper import short
+
+DOMINATED = """A benchmark's setting is dominated where some Direct- or Robust-SAA setting lies no farther on
+average and is at least as valid, one of them strictly. The margin is how much more valid the best robust
+setting is that lies no farther (bootstrap over simulations)."""
+LISTED = 40  # unproved solves on the page itself; the file has them all
+
+
+def page(material: Material, figures: Sequence[str]) -> str:
+    """The page in Markdown; figures lie beside it in `figures/`."""
+    parts = [
+        "# The paper, reproduced",
+        _what_was_run(material),
+        _datasets(material),
+        _naive(material, figures),
+        _targets(material, figures),
+        _pareto(material, figures),
+        _pictures(figures),
+        _beyond(material, figures),
+        _proofs(material),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Lines as a Markdown table.
+
+    >>> print(markdown([{"a": 1, "b": "x"}]))
+    | a | b |
+    |---|---|
+    | 1 | x |
+    """
+    if not lines:
+        return ""
+    heads = list(lines[0])
+    made = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    made += ["| " + " | ".join(str(line[h]) for h in heads) + " |" for line in lines]
+    return "\n".join(made)
+
+
+def percent(value: float) -> str:
+    return "–" if pd.isna(value) else f"{100 * value:.0f}"
+
+
+def _points(value: float, low: float, high: float) -> str:
+    return f"{100 * value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def _figure(name: str, words: str, figures: Sequence[str]) -> str:
+    return f"![{words}](figures/{name}.png)" if name in figures else ""
+
+
+def _what_was_run(material: Material) -> str:
+    lines = []
+    for name, (title, source) in material.sources.items():
+        own = material.rows[material.rows["experiment"] == name]
+        if own.empty:
+            continue
+        counts = own.groupby("dataset")["simulation"].nunique()
+        wall = [s for (e, _), s in material.seconds.items() if e == name]
+        lines.append(
+            {
+                "experiment": f"`{name}`",
+                "what": title,
+                "in the paper": source,
+                "data sets": len(counts),
+                "simulations": _span(counts) + f" of {material.planned[name]}",
+                "explanations": f"{len(own):,}",
+                "wall time": f"{sum(wall) / 60:.1f} min" if wall else "–",
+            }
+        )
+    total = sum(material.seconds.values()) / 60
+    return f"{markdown(lines)}\n\nTogether {total:.0f} minutes." if lines else "Nothing has been run."
+
+
+def _span(counts: pd.Series) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _datasets(material: Material) -> str:
+    columns = ["n", "d", "binary", "categorical", "discrete", "continuous"]
+    lines = []
+    for row in material.datasets.to_dict("records"):
+        printed = material.paper.datasets.get(row["dataset"])
+        line: dict[str, Any] = {"data set": row["dataset"]}
+        for k, column in enumerate(columns):
+            differs = printed is not None and printed[k] != row[column]
+            line[column] = f"**{row[column]}** (paper {printed[k]})" if differs and printed else row[column]
+        lines.append(line)
+    return f"## Data sets (Table 2, recomputed)\n\n{markdown(lines)}"
+
+
+def _naive(material: Material, figures: Sequence[str]) -> str:
+    table = material.beside
+    if table.empty:
+        return ""
+    parts = ["## Naive explanations (Tables 1 and 3)"]
+    for n_trees, own in table.groupby("n_trees"):
+        lines = [
+            {
+                "data set": r["dataset"],
+                "simulations": r["simulations"],
+                "ours": f"{100 * r['ours']:.1f}",
+                "paper": percent(r["paper"]),
+                "difference (95 %)": _points(r["difference"], r["low"], r["high"]),
+                "contains 0": "yes" if r["agrees"] else "**no**",
+            }
+            for r in own.to_dict("records")
+        ]
+        agree = int(own["agrees"].sum())
+        parts.append(
+            f"N = {n_trees}, validity in %: the difference's interval contains 0 on {agree} of {len(own)}."
+        )
+        parts.append(markdown(lines))
+    parts.append(_figure("naive", "ours less the paper's", figures))
+    parts.append(_their_draw(material.their_draw))
+    return "\n\n".join(p for p in parts if p)
+
+
+def _their_draw(table: pd.DataFrame) -> str:
+    """The same tables without chance: the authors' rows, first and second forests."""
+    lines = [
+        {
+            "N": r["n_trees"],
+            "data set": r["dataset"],
+            "rows": r["rows"],
+            "ours": f"{100 * r['ours']:.1f}",
+            "paper": percent(r["paper"]),
+            "": "equal, to rounding" if r["equal"] else "" if r["whole"] else "a part of their rows",
+        }
+        for r in table.to_dict("records")
+    ]
+    words = "With the rows, column order and seeds of the authors' published script (validity in %):"
+    return f"{words}\n\n{markdown(lines)}" if lines else ""
+
+
+def _targets(material: Material, figures: Sequence[str]) -> str:
+    if material.targets.empty:
+        return ""
+    found = tables.claims(material.targets, material.paper)
+    parts = [
+        "## Do Direct-SAA and Robust-SAA reach 1 − α? (Figures 3, 9 and 10)",
+        "Levels 1 − α at which validity lies *significantly* below its target (one-sided, clustered by "
+        "simulation, Holm's correction over all cells of the experiment); in brackets, levels at which the "
+        "measured validity merely lies below.",
+    ]
+    for name, own in found.groupby("experiment", sort=False):
+        lines = []
+        for row in own.to_dict("records"):
+            line = {"data set": row["dataset"], "paper, Direct-SAA": row["paper"]}
+            for label in ("direct-saa", "robust-saa β=0.1", "robust-saa β=0.05"):
+                line[label] = _levels(row[label], row[f"{label} below"])
+            lines.append(line)
+        parts += [
+            f"### {material.sources[str(name)][0]}",
+            markdown(lines),
+            _figure(f"validity-{name}", "validity over the target", figures),
+        ]
+    return "\n\n".join(p for p in parts if p)
+
+
+def _levels(missed: Sequence[float], below: Sequence[float]) -> str:
+    merely = [f"{level:g}" for level in sorted(round(b, 4) for b in set(below) - set(missed))]
+    shown = ", ".join(f"**{round(level, 4):g}**" for level in sorted(missed)) or "none"
+    return f"{shown} ({', '.join(merely)})" if merely else shown
+
+
+def _pareto(material: Material, figures: Sequence[str]) -> str:
+    table = material.dominance
+    if table.empty:
+        return ""
+    table = table[table["method"] != "naive"]  # the nearest there is: nothing lies before it
+    lines = []
+    for (dataset, method), own in table.groupby(["dataset", "method"], sort=False):
+        worst = own.sort_values("margin").iloc[0]  # NaN last
+        nearer = own["margin"].isna().sum()
+        lines.append(
+            {
+                "data set": dataset,
+                "benchmark": method,
+                "rows": int(own["rows"].iloc[0]),
+                "settings dominated": f"{int(own['dominated'].sum())} of {len(own)}",
+                "least margin, points (95 %)": _margin(worst),
+                "no robust setting as near": nearer or "",
+            }
+        )
+    return "\n\n".join(
+        p
+        for p in (
+            "## Distance and validity on identical rows (Figure 4)",
+            DOMINATED if lines else "",
+            markdown(lines),
+            _figure("pareto", "validity over distance", figures),
+        )
+        if p
+    )
+
+
+def _margin(row: pd.Series) -> str:
+    if pd.isna(row["margin"]):
+        return "–"
+    return _points(row["margin"], row["margin_low"], row["margin_high"])
+
+
+def _pictures(figures: Sequence[str]) -> str:
+    pictures: list[tuple[str, str, Callable[[str], bool]]] = [
+        ("## Thresholds (Figure 1)", "p* over the target and the size", lambda n: n == "thresholds"),
+        ("## Features changed (Figure 5)", "features changed", lambda n: n == "features-changed"),
+        ("## One row at rising targets (Figures 2, 7, 8)", "a path", lambda n: n.startswith("trajectory-")),
+        ("## Importance beside change (Figures 11, 12)", "importance", lambda n: n == "importance"),
+        (
+            "## Computation times (Figure 6)",
+            "seconds per explanation; a method's grid is solved together and shared out evenly",
+            lambda n: n == "times",
+        ),
+    ]
+    parts = []
+    for title, words, fits in pictures:
+        own = [_figure(name, words, figures) for name in figures if fits(name)]
+        parts += [title, *own] if own else []
+    return "\n\n".join(parts)
+
+
+def _beyond(material: Material, figures: Sequence[str]) -> str:
+    parts = []
+    summary = material.summary
+    twenty = summary[summary["experiment"] == "retrain-20"]
+    if len(twenty):
+        parts += ["### Twenty retrained forests per point", _by_method(twenty)]
+        parts.append(_figure("predicted", "predicted and measured validity", figures))
+    hard = summary[summary["experiment"] == "hard"]
+    if len(hard):
+        parts += ["### Hard votes", _by_method(hard)]
+        parts.append(_figure("hard-and-soft", "hard and soft votes", figures))
+    stumps = summary[summary["experiment"] == "stumps"]
+    if len(stumps):
+        parts += ["### The convex approximation on stumps", _by_method(stumps, recourse=True)]
+        parts.append(_guarantees(material.guarantees))
+    return "\n\n".join(["## Beyond the paper", *(p for p in parts if p)]) if parts else ""
+
+
+def _guarantees(table: pd.DataFrame) -> str:
+    """What Prop. 5 promises of the points on which all stumps agree."""
+    lines = [
+        {
+            "data set": r["dataset"],
+            "rows": r["rows"],
+            "guaranteed": r["guaranteed"],
+            "vacuous (δ ≥ 1)": r["vacuous"],
+            "trees for δ = 0.05, as printed": f"{r['trees']:,.3g}",
+            "with 1 − p* in place of α": f"{r['trees_p_star']:,.3g}",
+        }
+        for r in table.to_dict("records")
+    ]
+    words = "What the finite-sample bound says of these rows at α = 0.05 (medians of the trees needed):"
+    return f"{words}\n\n{markdown(lines)}" if lines else ""
+
+
+def _by_method(summary: pd.DataFrame, recourse: bool = False) -> str:
+    """Validity in % with its interval: a line per data set, a column per method."""
+    lines = []
+    for dataset, own in summary.groupby("dataset", sort=False):
+        line: dict[str, Any] = {"data set": f"{dataset} ({short(str(dataset))})"}
+        for row in own.to_dict("records"):
+            name = row["method"] + ("" if pd.isna(row["alpha"]) else f" α={row['alpha']:g}")
+            ends = f"{percent(row['validity_low'])} to {percent(row['validity_high'])}"
+            line[name] = f"{percent(row['validity'])} ({ends})"
+            if recourse:
+                line[f"{name}: no recourse"] = f"{row['no_recourse']} of {row['n']}"
+        lines.append(line)
+    return markdown(lines)
+
+
+def _proofs(material: Material) -> str:
+    rows, left = material.rows, material.unproved
+    counts = rows["status"].value_counts()
+    words = ", ".join(f"{n:,} {status}" for status, n in counts.items())
+    parts = ["## What is proved", f"{len(rows):,} solves: {words}."]
+    if left.empty:
+        return "\n\n".join([*parts, "Every one is settled."])
+    lines = [
+        {
+            "experiment": r["experiment"],
+            "data set": r["dataset"],
+            "simulation": r["simulation"],
+            "row": r["instance_id"],
+            "method": _setting(r),
+            "status": r["status"],
+            "gap": "–" if pd.isna(r["gap"]) else f"{100 * r['gap']:.1f} %",
+        }
+        for r in left.head(LISTED).to_dict("records")
+    ]
+    parts += [f"Not settled: {len(left):,}, all listed in `unproved.csv`.", markdown(lines)]
+    return "\n\n".join(parts)
+
+
+def _setting(row: Mapping[Any, Any]) -> str:
+    names = (("alpha", "α"), ("beta", "β"), ("parameter", "parameter"))
+    values = [f"{sign} = {row[key]:g}" for key, sign in names if not pd.isna(row[key])]
+    return ", ".join([str(row["method"]), *values])

@@ -1,0 +1,73 @@
+"""The paper's own numbers, read from one small file beside this module."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+SHORT = {
+    "adult": "A",
+    "compas": "C",
+    "credit-card-default": "CC",
+    "german-credit": "GC",
+    "onlinenewspopularity": "ON",
+    "phishing": "P",
+    "spambase": "S",
+    "students-performance": "SP",
+}
+
+
+@dataclass(frozen=True)
+class NaiveTable:
+    """A table of naive validities: shares in [0, 1], each of `simulations` × `rows` explanations."""
+
+    source: str
+    experiment: str
+    n_trees: int
+    simulations: int
+    rows: int
+    validity: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TargetClaim:
+    """Where the text says that Direct-SAA misses 1 - α; everywhere else it reaches it."""
+
+    source: str
+    experiment: str
+    missed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Everything that our numbers are set beside."""
+
+    naive: tuple[NaiveTable, ...]
+    datasets: Mapping[str, tuple[int, ...]]
+    targets: tuple[TargetClaim, ...]
+
+
+def paper() -> Paper:
+    """The numbers as printed.
+
+    >>> paper().naive[0].validity["spambase"], paper().datasets["compas"]
+    (0.17, (5278, 5, 2, 0, 3, 0))
+    """
+    tables = tomllib.loads((files(__package__) / "paper.toml").read_text(encoding="utf-8"))
+    naive = tuple(
+        NaiveTable(**(t | {"validity": {name: v / 100 for name, v in t["validity"].items()}}))
+        for t in tables["naive"]
+    )
+    targets = tuple(TargetClaim(t["source"], t["experiment"], tuple(t["missed"])) for t in tables["target"])
+    return Paper(naive, {name: tuple(row) for name, row in tables["datasets"].items()}, targets)
+
+
+def short(dataset: str) -> str:
+    """The paper's letters for a data set; other sets go by their own name.
+
+    >>> short("spambase"), short("mine")
+    ('S', 'mine')
+    """
+    return SHORT.get(dataset, dataset)

@@ -1,0 +1,242 @@
+"""The tables: validity by method, ours beside the paper's, targets tested, dominance, what is not proved.
+
+All of them are made of one frame of rows, a line per (experiment, data set, simulation, row, method):
+`experiment, dataset, simulation, instance_id, method, alpha, beta, parameter, voting, n_trees, status,
+distance, n_changed, seconds, predicted_validity, gap, valid` (share of the retrained forests that agree)
+and `forests` (how many they were).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf.reproduction.compare import (
+    Share,
+    chance_of_fewer,
+    chance_of_more,
+    clustered_share,
+    difference,
+    holm,
+    wilson_of,
+)
+from robustcf.reproduction.paper import Paper
+from robustcf.stats import cluster_bootstrap
+
+METHOD = ["method", "alpha", "beta", "parameter"]
+SETTLED = ("optimal", "no_recourse", "relaxed", "heuristic")
+ROBUST = ("direct-saa", "robust-saa")
+BENCHMARKS = ("naive", "isolation-forest", "local-outlier-factor", "robx")
+SIGNIFICANT = 0.05
+
+
+def share_of(rows: pd.DataFrame) -> Share:
+    """Validity of rows that have a point, clustered by simulation."""
+    pointed = rows[rows["valid"].notna()]
+    parts = pointed.groupby("simulation")["valid"].agg(["sum", "size"])
+    return clustered_share(parts["sum"].tolist(), parts["size"].tolist())
+
+
+def validity_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Per experiment, data set and method: validity, distance, features changed, seconds.
+
+    Relaxed and best-reachable points count, as in the paper. Intervals of the validity are Wilson's at
+    the effective number of rows, those of the distance a bootstrap over simulations.
+    """
+    lines = []
+    for key, group in rows.groupby(["experiment", "dataset", *METHOD], dropna=False, sort=False):
+        share = share_of(group)
+        low, high = wilson_of(share)
+        pointed = group[group["valid"].notna()]
+        parts = pointed.groupby("simulation")["distance"].agg(["sum", "size"])
+        nearest, farthest = cluster_bootstrap(parts["sum"].tolist(), parts["size"].tolist())
+        lines.append(
+            dict(zip(["experiment", "dataset", *METHOD], key, strict=True))
+            | {
+                "simulations": group["simulation"].nunique(),
+                "n": len(group),
+                "no_recourse": int((group["status"] == "no_recourse").sum()),
+                "unproved": int((~group["status"].isin(SETTLED)).sum()),
+                "validity": share.value,
+                "validity_low": low,
+                "validity_high": high,
+                "effect": share.effect,
+                "distance": pointed["distance"].mean(),
+                "distance_low": nearest,
+                "distance_high": farthest,
+                "changed": pointed["n_changed"].mean(),
+                "seconds_median": group["seconds"].median(),
+                "seconds_p95": group["seconds"].quantile(0.95),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def on_their_draw(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
+    """Naive validity on the authors' own rows and forests, beside what they print of them."""
+    lines = []
+    for table in paper.naive:
+        name = table.experiment.replace("naive", "authors")
+        for dataset, theirs in table.validity.items():
+            mine = rows[(rows["experiment"] == name) & (rows["dataset"] == dataset)]
+            if len(mine):
+                ours, n = float(mine["valid"].mean()), len(mine)
+                whole = mine["simulation"].nunique() == table.simulations
+                lines.append(
+                    {"n_trees": table.n_trees, "dataset": dataset, "rows": n, "ours": ours, "paper": theirs}
+                    | {"whole": whole, "equal": whole and abs(ours - theirs) <= 0.005 + 1e-9}
+                )
+    return pd.DataFrame(lines)
+
+
+def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
+    """Naive validity, ours less the paper's, with the 95 % interval of that difference.
+
+    Their number is a sample too: of as many rows as the paper says, which are taken to hang
+    together within a simulation as ours do.
+    """
+    lines = []
+    for table in paper.naive:
+        own = rows[(rows["experiment"] == table.experiment) & (rows["method"] == "naive")]
+        for dataset, theirs in table.validity.items():
+            mine = own[own["dataset"] == dataset]
+            if mine.empty:
+                continue
+            share = share_of(mine)
+            printed = Share(theirs, table.simulations * table.rows, share.effect)
+            d, low, high = difference(share, printed)
+            lines.append(
+                {
+                    "source": table.source,
+                    "n_trees": table.n_trees,
+                    "dataset": dataset,
+                    "simulations": mine["simulation"].nunique(),
+                    "ours": share.value,
+                    "paper": theirs,
+                    "difference": d,
+                    "low": low,
+                    "high": high,
+                    "agrees": low <= 0 <= high,
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def targets(rows: pd.DataFrame) -> pd.DataFrame:
+    """Does the validity reach 1 - α? Each cell is tested both ways, Holm's correction over all of a frame.
+
+    `verdict` is "missed" or "surpassed" where that is significant at 5 % together, else "open".
+    """
+    own = rows[rows["method"].isin(ROBUST)]
+    lines = []
+    for key, group in own.groupby(["experiment", "dataset", *METHOD], dropna=False, sort=False):
+        share = share_of(group)
+        line: dict[str, Any] = dict(zip(["experiment", "dataset", *METHOD], key, strict=True))
+        target = 1 - float(line["alpha"])
+        fewer, more = chance_of_fewer(share, target), chance_of_more(share, target)
+        lines.append(line | {"target": target, "validity": share.value, "p_fewer": fewer, "p_more": more})
+    table = pd.DataFrame(lines)
+    if table.empty:
+        return table
+    table["missed"], table["surpassed"] = holm(table["p_fewer"].tolist()), holm(table["p_more"].tolist())
+    words = np.where(table["missed"] < SIGNIFICANT, "missed", "open")
+    table["verdict"] = np.where(table["surpassed"] < SIGNIFICANT, "surpassed", words)
+    return table
+
+
+def claims(tested: pd.DataFrame, paper: Paper) -> pd.DataFrame:
+    """Per data set: the levels at which each method misses its target, beside what the paper says."""
+    lines = []
+    for claim in paper.targets:
+        own = tested[tested["experiment"] == claim.experiment] if len(tested) else tested
+        for dataset in own["dataset"].unique() if len(own) else ():
+            mine = own[own["dataset"] == dataset]
+            line = {"source": claim.source, "experiment": claim.experiment, "dataset": dataset}
+            said = "misses" if dataset in claim.missed else "reaches"
+            line["paper"] = said if dataset in paper.datasets else "–"
+            for name, beta in (("direct-saa", None), ("robust-saa", 0.1), ("robust-saa", 0.05)):
+                beta_fits = mine["beta"].isna() if beta is None else mine["beta"] == beta
+                part = mine[(mine["method"] == name) & beta_fits]
+                missed = part.loc[part["verdict"] == "missed", "target"].tolist()
+                below = part.loc[part["validity"] < part["target"], "target"].tolist()
+                label = name if beta is None else f"{name} β={beta:g}"
+                line[label], line[f"{label} below"] = missed, below
+            lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def on_identical_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows for which every method of their data set has a point: the same rows under all of them."""
+    keys = ["simulation", "instance_id"]
+    kept = []
+    for _, group in rows[rows["valid"].notna()].groupby("dataset", sort=False):
+        methods = group.groupby(METHOD, dropna=False).ngroups
+        counts = group.groupby(keys)["valid"].transform("size")
+        kept.append(group[counts == methods])
+    return pd.concat(kept) if kept else rows.iloc[:0]
+
+
+def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """For each benchmark setting: does a robust setting lie nearer and hold at least as often?
+
+    `margin` is by how much the best robust setting that lies no farther is more valid, with a
+    bootstrap interval over simulations in which the settings are chosen again each time.
+    """
+    lines = []
+    for dataset, group in on_identical_rows(rows).groupby("dataset", sort=False):
+        cube = group.groupby([*METHOD, "simulation"], dropna=False, sort=False)[["distance", "valid"]].sum()
+        wide = cube.unstack("simulation")
+        sizes = group.groupby("simulation")["instance_id"].nunique()
+        distance = wide["distance"][sizes.index].to_numpy()
+        valid = wide["valid"][sizes.index].to_numpy()
+        names = wide.index.to_frame(index=False)
+        robust = names["method"].isin(ROBUST).to_numpy()
+        if not robust.any() or robust.all():
+            continue
+        drawn = np.random.default_rng(seed).integers(0, len(sizes), size=(draws, len(sizes)))
+        weights = np.vstack([np.ones(len(sizes)), [np.bincount(d, minlength=len(sizes)) for d in drawn]])
+        total = weights @ sizes.to_numpy()
+        far, good = (weights @ distance.T) / total[:, None], (weights @ valid.T) / total[:, None]
+        for j in np.flatnonzero(~robust):
+            within = far[:, robust] <= far[:, [j]] + 1e-12
+            best = np.where(within, good[:, robust], -np.inf).max(axis=1)
+            margin = best - good[:, j]
+            found = margin[1:][np.isfinite(margin[1:])]
+            low, high = np.quantile(found, [0.025, 0.975]) if len(found) else (np.nan, np.nan)
+            beaten = within[0] & (good[0, robust] >= good[0, j] - 1e-12)
+            strictly = (far[0, robust] < far[0, j] - 1e-12) | (good[0, robust] > good[0, j] + 1e-12)
+            lines.append(
+                {"dataset": dataset}
+                | names.iloc[j].to_dict()
+                | {
+                    "rows": int(sizes.sum()),
+                    "distance": far[0, j],
+                    "validity": good[0, j],
+                    "dominated": bool((beaten & strictly).any()),
+                    "margin": margin[0] if np.isfinite(margin[0]) else np.nan,
+                    "margin_low": low,
+                    "margin_high": high,
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def unproved(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every solve that ended without a proof, by name."""
+    columns = ["experiment", "dataset", "n_trees", "simulation", "instance_id", *METHOD, "status", "gap"]
+    return rows.loc[~rows["status"].isin(SETTLED), columns].reset_index(drop=True)
+
+
+def predicted_and_measured(
+    rows: pd.DataFrame, edges: Sequence[float] = (0, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
+) -> pd.DataFrame:
+    """Points binned by their predicted validity, and how often retrained forests agreed with them."""
+    pointed = rows[rows["valid"].notna() & rows["predicted_validity"].notna()]
+    bins = pd.cut(pointed["predicted_validity"], list(edges), include_lowest=True)
+    table = pointed.groupby(["dataset", bins], observed=True).agg(
+        predicted=("predicted_validity", "mean"), measured=("valid", "mean"), n=("valid", "size")
+    )
+    return table.reset_index(names=["dataset", "bin"]).drop(columns="bin")
