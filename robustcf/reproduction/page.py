@@ -153,8 +153,8 @@ def _targets(material: Material, figures: Sequence[str]) -> str:
     parts = [
         "## Do Direct-SAA and Robust-SAA reach 1 − α? (Figures 3, 9 and 10)",
         "Levels 1 − α at which validity lies *significantly* below its target (one-sided, clustered by "
-        "simulation, Holm's correction over all cells of the experiment); in brackets, levels at which the "
-        "measured validity merely lies below.",
+        "simulation, Holm's correction over all cells of the experiment, no verdict below "
+        f"{tables.FEWEST} simulations); in brackets, levels at which it merely lies below.",
     ]
     for name, own in found.groupby("experiment", sort=False):
         lines = []

@@ -31,6 +31,7 @@ SETTLED = ("optimal", "no_recourse", "relaxed", "heuristic")
 ROBUST = ("direct-saa", "robust-saa")
 BENCHMARKS = ("naive", "isolation-forest", "local-outlier-factor", "robx")
 SIGNIFICANT = 0.05
+FEWEST = 10  # simulations for a verdict
 
 
 def share_of(rows: pd.DataFrame) -> Share:
@@ -128,7 +129,8 @@ def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 def targets(rows: pd.DataFrame) -> pd.DataFrame:
     """Does the validity reach 1 - α? Each cell is tested both ways, Holm's correction over all of a frame.
 
-    `verdict` is "missed" or "surpassed" where that is significant at 5 % together, else "open".
+    `verdict` is "missed" or "surpassed" where that is significant at 5 % together, else "open"; and
+    "open" below `FEWEST` simulations, which cannot tell how rows of one simulation hang together.
     """
     own = rows[rows["method"].isin(ROBUST)]
     lines = []
@@ -137,13 +139,18 @@ def targets(rows: pd.DataFrame) -> pd.DataFrame:
         line: dict[str, Any] = dict(zip(["experiment", "dataset", *METHOD], key, strict=True))
         target = 1 - float(line["alpha"])
         fewer, more = chance_of_fewer(share, target), chance_of_more(share, target)
-        lines.append(line | {"target": target, "validity": share.value, "p_fewer": fewer, "p_more": more})
+        lines.append(
+            line
+            | {"target": target, "validity": share.value, "p_fewer": fewer, "p_more": more}
+            | {"simulations": group["simulation"].nunique()}
+        )
     table = pd.DataFrame(lines)
     if table.empty:
         return table
     table["missed"], table["surpassed"] = holm(table["p_fewer"].tolist()), holm(table["p_more"].tolist())
     words = np.where(table["missed"] < SIGNIFICANT, "missed", "open")
-    table["verdict"] = np.where(table["surpassed"] < SIGNIFICANT, "surpassed", words)
+    words = np.where(table["surpassed"] < SIGNIFICANT, "surpassed", words)
+    table["verdict"] = np.where(table["simulations"] < FEWEST, "open", words)
     return table
 
 
