@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz soak bench clean
+.PHONY: help demo test slow fuzz soak bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -31,8 +31,13 @@ soak: .venv/.stamp-test  ## audits of random forests with faults for MINUTES=30,
 bench: .venv/.stamp-run  ## measure this version against its peers
 	@$(BIN)/robustcf bench
 
+docs: .venv/.stamp-run  ## the manual as web pages, in site/
+	@$(PIP) -e '.[docs]'
+	@$(BIN)/python -m typer jobs.cli utils docs --name robustcf --title Commands --output docs/commands.md
+	@$(BIN)/mkdocs build --quiet --strict
+
 clean:  ## remove .venv, caches and build products
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp-python:

@@ -103,11 +103,12 @@ def refuse_unshared_output(ray: Any, run: RunFolder, shared: bool) -> str | None
     Returns the only node that may run tasks (a cluster can grow), or None where any may.
     """
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    if len(nodes) > 1 and run.local and not shared:
-        raise BadInput(
-            f"{run.shown} is a local path and the cluster has {len(nodes)} nodes; give a path that all of "
-            "them share and say so with shared = true, or a URI such as s3://bucket/run"
-        )
+    if run.local and not shared:
+        remedy = "give a path that all of them share and say so with shared = true, or a URI such as s3://bucket/run"
+        if len(nodes) > 1:
+            raise BadInput(f"{run.shown} is a local path and the cluster has {len(nodes)} nodes; {remedy}")
+        if nodes and not nodes[0]["Resources"].get("CPU"):  # a head that only waits for workers to come
+            raise BadInput(f"{run.shown} is a local path of a node that runs no tasks; {remedy}")
     return None if shared or not run.local else str(ray.get_runtime_context().get_node_id())
 
 
