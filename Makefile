@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz soak bench docs clean
+.PHONY: help demo test faults slow fuzz soak bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -17,7 +17,10 @@ test: .venv/.stamp-test  ## install, then lint, type-check and test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore tests/jobs --ignore tests/faults
-	$(BIN)/python -m pytest tests/jobs tests/faults
+	$(BIN)/python -m pytest tests/jobs
+
+faults: .venv/.stamp-test  ## one seed of every fault, on a real Ray of several nodes
+	$(BIN)/python -m pytest tests/faults
 
 slow: .venv/.stamp-test  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 7200
