@@ -1,4 +1,4 @@
-"""Several nodes, crashes on the way, pinned threads, and the file for `ray up`."""
+"""Several nodes, the loss of one, pinned threads, and the file for `ray up`."""
 
 import os
 import signal
@@ -81,28 +81,6 @@ def test_two_nodes_give_the_rows_of_one_and_outlive_the_loss_of_one(
     same_summary(undisturbed / "run", tmp_path / "audit/run")
 
 
-def test_a_killed_worker_costs_nothing_and_a_killed_driver_is_resumed(
-    undisturbed: Path, tmp_path: Path
-) -> None:
-    config, run = str(slow_audit(tmp_path)), tmp_path / "run"
-    command = Command("audit", config, "--cpus", "2")
-    command.wait_for(lambda: shards(run))
-    victims = command.wait_for(command.workers)
-    for victim in victims:
-        victim.kill()
-    survived = len(shards(run))
-    command.wait_for(lambda: len(shards(run)) >= survived + 2)
-    command.kill()
-    done = {path: path.stat().st_mtime_ns for path in shards(run)}
-    assert survived + 2 <= len(done) < 64
-    code, output = Command("audit", config, "--cpus", "2").finish()
-    assert code == 0, output
-    assert all(path.stat().st_mtime_ns == at for path, at in done.items())
-    same_rows(undisturbed / "run", run)
-    same_summary(undisturbed / "run", run)
-    assert not list(run.glob("**/.*.part"))
-
-
 @pytest.mark.slow
 def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     command = Command("audit", str(slow_audit(tmp_path)), "--cpus", "2")
@@ -146,6 +124,7 @@ def test_a_worker_uses_the_threads_it_was_given(local_ray: Any) -> None:
     assert cpus == 1
 
 
+@pytest.mark.slow  # Ray takes 20 s to give up
 def test_nobody_without_the_token_gets_in(undisturbed: Path, local_ray: Any) -> None:
     there = {"RAY_ADDRESS": local_ray.get_runtime_context().gcs_address, "RAY_AUTH_MODE": "token"}
     code, output = Command("reduce", str(undisturbed / "run"), RAY_AUTH_TOKEN="f" * 64, **there).finish()

@@ -140,10 +140,11 @@ def test_an_error_of_ours_stays_one_and_nobody_is_left_behind() -> None:
         list(guarded(broken, [[0]], PATIENT))
     with pytest.raises(RuntimeError, match="Unpicklable: another"):
         list(guarded(broken, [[1]], PATIENT))
+    before = psutil.Process().children()  # a Ray that other tests share
     half_way = guarded(lambda part, tick: part, [[k] for k in range(9)], PATIENT)
     next(half_way)
     half_way.close()
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= set(before)
 
 
 def test_a_child_never_outlives_its_worker(tmp_path: Any) -> None:

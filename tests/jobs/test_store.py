@@ -82,14 +82,14 @@ def s3() -> Iterator[str]:
 def test_an_audit_from_s3_to_s3(local_ray: Any, s3: str, tmp_path: Path) -> None:
     frame = customers(60)
     config = make_audit(tmp_path, frame, validation={"forests": 2})
-    inputs = RunFolder(f"s3://test:hush@bucket/in{s3}")
+    inputs = RunFolder(f"s3://test:hush@bucket/store/in{s3}")
     inputs.publish("customers/a.parquet", (tmp_path / "customers.parquet").read_bytes())
     for name in ("forest.json", "trees.npz"):
         inputs.publish(f"forest/{name}", (tmp_path / "forest" / name).read_bytes())
     remote: dict[str, Any] = {
-        "output": f"s3://test:hush@bucket/run{s3}",
+        "output": f"s3://test:hush@bucket/store/run{s3}",
         "customers": {
-            "data": f"s3://test:hush@bucket/in/customers/*.parquet{s3}",
+            "data": f"s3://test:hush@bucket/store/in/customers/*.parquet{s3}",
             "id": "customer",
             "cohort": ["sex"],
         },
