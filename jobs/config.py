@@ -147,11 +147,24 @@ def read_config(kind: type[T], path: str | Path) -> T:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{path}: not a TOML file: {error}") from None
+    _refuse_odd_numbers(document, str(path))
     config = parse(kind, document, str(path), base=path.parent)
     check_config(config, str(path))
     return config
+
+
+def _refuse_odd_numbers(value: Any, where: str) -> None:
+    """`nan` and `inf` are numbers to TOML; no key here means them, and JSON cannot hold them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{where} is {value}; give a finite number")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_odd_numbers(inner, f"{where}: {key}")
+    if isinstance(value, list):
+        for inner in value:
+            _refuse_odd_numbers(inner, where)
 
 
 def parse(kind: type[T], table: Any, where: str, base: Path = Path()) -> T:

@@ -128,7 +128,7 @@ def _is_whole(address: str | None, read: ReadModel) -> bool:
 def _document(address: str) -> dict[str, Any]:
     try:
         return tomllib.loads(_bytes(address).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SchemaError(f"{without_secrets(address)}: not a TOML file: {error}") from None
 
 

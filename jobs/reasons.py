@@ -52,7 +52,7 @@ def read_reasons(address: str, features: Sequence[str]) -> Reasons:
         lines = _toml(text, shown) if path.lower().endswith(".toml") else _csv(text, shown)
     except OSError as error:
         raise BadInput(f"{shown}: cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, csv.Error) as error:
         raise BadInput(f"{shown}: not a table of reasons: {error}") from None
     codes: dict[tuple[str, int], tuple[str, str]] = {}
     for number, line in enumerate(lines, 1):

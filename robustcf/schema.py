@@ -161,7 +161,7 @@ class Schema:
         path = Path(source)
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SchemaError(f"{path}: not a TOML file: {error}") from None
         unknown = sorted(document.keys() - {"feature", "link", "max_changes"})
         if unknown:

@@ -41,7 +41,7 @@ def mutilated(draw: st.DrawFn, samples: list[bytes]) -> bytes:
 def test_a_mutilated_file_is_read_or_refused(name: str) -> None:
     parser, samples = PARSERS[name]
 
-    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
     @given(mutilated(samples))
     @example(b"")
     @example(samples[0])
@@ -63,7 +63,7 @@ def odd_values(draw: st.DrawFn) -> bytes:
     return "\n".join(lines).encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=300, deadline=None)
 @given(odd_values())
 def test_a_config_of_odd_values_is_read_or_refused(content: bytes) -> None:
     PARSERS["config"][0](content)
