@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from jobs.badinput import BadInput
 from jobs.uri import absolute, without_secrets
+from robustcf.toml_text import parse_toml
 
 T = TypeVar("T")
 Label = str | int | float | bool
@@ -144,10 +145,10 @@ def read_config(kind: type[T], path: str | Path) -> T:
     """Read a TOML file; relative paths in it are relative to the file's folder."""
     path = Path(path)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: not a TOML file: {error}") from None
     _refuse_odd_numbers(document, str(path))
     config = parse(kind, document, str(path), base=path.parent)

@@ -21,6 +21,7 @@ from jobs.tables import read_table
 from jobs.uri import is_local, open_filesystem, without_secrets
 from robustcf import Forest, Schema, SchemaError
 from robustcf.pipeline import ReadModel, read_model
+from robustcf.toml_text import parse_toml
 
 FILES = (".skops", ".joblib", ".pkl", ".pickle")
 # What a skops file of a pipeline may hold beyond what skops itself trusts: data, and names of types.
@@ -127,8 +128,8 @@ def _is_whole(address: str | None, read: ReadModel) -> bool:
 
 def _document(address: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(_bytes(address).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_toml(_bytes(address).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(f"{without_secrets(address)}: not a TOML file: {error}") from None
 
 

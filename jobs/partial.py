@@ -39,7 +39,7 @@ class Validity:
     forest_valid: Counter[int] = field(default_factory=Counter)
 
     def add(self, other: Validity) -> None:
-        _add(self, other)
+        add_counts(self, other)
 
 
 @dataclass
@@ -63,10 +63,11 @@ class Part:
     def add(self, other: Part) -> None:
         for name, validity in other.scenarios.items():
             self.scenarios.setdefault(name, Validity()).add(validity)
-        _add(self, other)
+        add_counts(self, other)
 
 
-def _add(mine: Any, other: Any) -> None:
+def add_counts(mine: Any, other: Any) -> None:
+    """Add what another has counted, field by field; what is no count is left alone."""
     for f in fields(mine):
         value = getattr(other, f.name)
         if isinstance(value, int):

@@ -13,6 +13,7 @@ import numpy as np
 
 from jobs.badinput import BadInput
 from jobs.uri import open_filesystem, without_secrets
+from robustcf.toml_text import parse_toml
 from robustcf.verify.moves import Changes
 
 KEYS = ("feature", "direction", "code", "text")
@@ -52,7 +53,7 @@ def read_reasons(address: str, features: Sequence[str]) -> Reasons:
         lines = _toml(text, shown) if path.lower().endswith(".toml") else _csv(text, shown)
     except OSError as error:
         raise BadInput(f"{shown}: cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, csv.Error) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
         raise BadInput(f"{shown}: not a table of reasons: {error}") from None
     codes: dict[tuple[str, int], tuple[str, str]] = {}
     for number, line in enumerate(lines, 1):
@@ -66,7 +67,7 @@ def read_reasons(address: str, features: Sequence[str]) -> Reasons:
 
 
 def _toml(text: str, shown: str) -> list[Any]:
-    document = tomllib.loads(text)
+    document = parse_toml(text)
     tables = document.pop("reason", None)
     if document or not isinstance(tables, list):
         raise BadInput(f"{shown}: expected [[reason]] tables and nothing else")

@@ -7,9 +7,10 @@ order of the shards nor how they are cut changes the report, and no process hold
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.partial import add_counts
 from jobs.rows import Key
 
 SAMPLE = {"answered": 150, "other": 50}  # customers shown: with an answer from every method, and without
@@ -71,10 +72,11 @@ class Found:
     def add(self, other: Found) -> None:
         for place, facts in other.places.items():
             mine = self.places.setdefault(place, Facts())
-            _add(mine, facts)
+            add_counts(mine, facts)
+            mine.feasible_gap = max(mine.feasible_gap, facts.feasible_gap)
             for key, method in facts.methods.items():
                 own = mine.methods.setdefault(key, MethodFacts())
-                _add(own, method)
+                add_counts(own, method)
                 own.threshold = method.threshold if own.threshold is None else own.threshold
         for name, rows in other.sample.items():
             self.sample[name] = _first(self.sample.get(name, []) + rows, SAMPLE[name])
@@ -89,14 +91,3 @@ class Found:
 
 def _first(rows: list[Chosen], n: int) -> list[Chosen]:
     return sorted(rows, key=lambda r: r[0])[:n]
-
-
-def _add(mine: Any, other: Any) -> None:
-    for f in fields(mine):
-        value = getattr(other, f.name)
-        if isinstance(value, Counter):
-            getattr(mine, f.name).update(value)
-        elif f.name == "feasible_gap":
-            mine.feasible_gap = max(mine.feasible_gap, value)
-        elif isinstance(value, int):
-            setattr(mine, f.name, getattr(mine, f.name) + value)

@@ -18,6 +18,7 @@ import tomli_w
 from robustcf.feature import RELATIVE, Action, Feature, Kind, Scaling, SchemaError, Value, typed
 from robustcf.infer import infer_feature
 from robustcf.links import Link, check_link, link_of
+from robustcf.toml_text import parse_toml
 
 __all__ = ["Action", "Feature", "Kind", "Scaling", "Schema", "SchemaError", "Value", "infer_feature"]
 
@@ -160,8 +161,8 @@ class Schema:
         """
         path = Path(source)
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            document = parse_toml(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SchemaError(f"{path}: not a TOML file: {error}") from None
         unknown = sorted(document.keys() - {"feature", "link", "max_changes"})
         if unknown:
