@@ -17,8 +17,9 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks import agree, growth, summary
-from benchmarks.cases import NAIVE, Case, Customer, World, data_sets, realise, suite
+from benchmarks.cases import NAIVE, PLAUSIBLE, PROBLEM, Case, Customer, World, data_sets, realise, suite
 from benchmarks.contenders import (
+    GENERAL,
     GRID,
     OURS,
     PEERS,
@@ -57,7 +58,12 @@ def run(options: argparse.Namespace) -> int:
         for which in options.suite:
             rows = options.rows if which == "main" else options.extra_rows
             for case in suite(which, options.data or data_sets(), options.trees, options.depth, options.seed):
-                measure(case, rows, names, options, store)
+                if which == "plausible":
+                    measure(
+                        case, rows, [n for n in names if n in (OURS, *GENERAL)], options, store, [*PLAUSIBLE]
+                    )
+                else:
+                    measure(case, rows, names, options, store, [NAIVE, *map(str, options.alphas)])
         if options.growth:
             growth.run(options, console)
     return conclude(options.out, options.clock)
@@ -74,12 +80,18 @@ def present(options: argparse.Namespace) -> list[str]:
     return names
 
 
-def measure(case: Case, rows: int, names: list[str], options: argparse.Namespace, store: Store) -> None:
-    methods = [NAIVE, *map(str, options.alphas)]
+def measure(
+    case: Case,
+    rows: int,
+    names: list[str],
+    options: argparse.Namespace,
+    store: Store,
+    methods: list[str],
+) -> None:
     world = realise(case)
     customers = world.customers(rows)
     peers = start_peers(world, [n for n in names if n in PEERS], options.peer_python)
-    warm_up(world, names)
+    warm_up(world, names, methods[0])
     limits, turn = Limits(options.limit), 0
     try:
         for i, customer in enumerate(customers):
@@ -153,8 +165,7 @@ def conclude(folder: Path, clock: str = "wall") -> int:
         console.print(f"[red]disagreement:[/red] {line}", highlight=False)
     lost = solved[(solved.contender == OURS) & ~solved.status.isin(["optimal", "no_recourse"])]
     for _, row in lost.iterrows():
-        console.print(
-            f"[red]not proved:[/red] {row['data']} {row.trees}x{row.depth} row {row.row} {row.method}"
-        )
+        name = "{} {}x{}, {} moves, row {} {}".format(*row[PROBLEM])
+        console.print(f"[red]not proved:[/red] {name}", highlight=False)
     console.print(f"results in {folder}: {len(solved)} solves, {len(wrong)} disagreements")
     return 1 if wrong else 0

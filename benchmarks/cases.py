@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,13 @@ from robustcf.problem import leaf_votes, votes_needed
 
 ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 NAIVE = "naive"
+PLAUSIBLE: dict[str, rc.Method] = {
+    "isolation 0.1": rc.IsolationForest(0.1),
+    "isolation 0.1, alpha 0.2": rc.IsolationForest(0.1, rc.DirectSAA(0.2)),
+    "1-LOF 0.1": rc.LocalOutlierFactor(0.1),
+}
+CASE = ["data", "trees", "depth", "moves"]  # what tells one forest and its rules from another
+PROBLEM = [*CASE, "row", "method"]
 DEEP = ("german-credit", "compas", "adult")  # the sets that the depth-8 bar names
 SYNTHETIC = "synthetic-credit"
 
@@ -33,10 +40,12 @@ class Case:
     depth: int = 4
     seed: int = 0
     features: int | None = None  # only so many of the data set's features, for the growth curves
+    frozen: bool = False  # nobody may change the fifth of the features that matters most
 
     @property
     def key(self) -> dict[str, Any]:
-        return {"data": self.data, "trees": self.trees, "depth": self.depth}
+        moves = "some" if self.frozen else "all"
+        return {"data": self.data, "trees": self.trees, "depth": self.depth, "moves": moves}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +68,10 @@ class World:
     forest: rc.Forest
     geometry: Geometry
     seconds: dict[str, float]
+    _train: np.ndarray
     _held_out: np.ndarray
     _votes: dict[Label, np.ndarray] = field(default_factory=dict)
+    _explainers: dict[tuple[str, str], rc.Explainer] = field(default_factory=dict)
 
     def votes(self, target: Label) -> np.ndarray:
         if target not in self._votes:
@@ -71,6 +82,21 @@ class World:
         """The votes that a method ("naive" or an alpha) asks for."""
         asked = rc.Naive() if method == NAIVE else rc.DirectSAA(alpha=float(method))
         return votes_needed(self.geometry, target, "soft", asked.threshold(len(self.forest)))
+
+    def explainer(self, solver: str, method: str, seconds: float) -> rc.Explainer:
+        """Fitted on the training rows, once for all customers."""
+        if (solver, method) not in self._explainers:
+            training = self.data.encode(self.data.X.iloc[self._train]), self.data.y[self._train]
+            self._explainers[solver, method] = rc.Explainer(
+                self.forest,
+                self.data.schema,
+                PLAUSIBLE[method],
+                solver=solver,
+                time_limit=seconds,
+                training=training,
+                best_score=False,
+            )
+        return self._explainers[solver, method]
 
     @cached_property
     def _predicted(self) -> np.ndarray:
@@ -100,14 +126,18 @@ def data_sets() -> list[str]:
 
 
 def suite(name: str, data: Sequence[str], trees: int = 100, depth: int = 4, seed: int = 0) -> list[Case]:
-    """`main`: the forests of the paper; `large`: 400 trees; `deep`: depth 8 on three sets."""
-    if name == "main":
-        return [Case(d, trees, depth, seed) for d in data]
+    """The forests of a suite.
+
+    `main` and `plausible`: as in the paper; `frozen`: those, where many have no recourse; `large`:
+    400 trees; `deep`: depth 8 on three sets.
+    """
+    if name in ("main", "plausible", "frozen"):
+        return [Case(d, trees, depth, seed, frozen=name == "frozen") for d in data]
     if name == "large":
         return [Case(d, 4 * trees, depth, seed) for d in data]
     if name == "deep":
         return [Case(d, trees, 2 * depth, seed) for d in data if d in (*DEEP, SYNTHETIC)]
-    raise ValueError(f"no suite {name!r}; choose main, large or deep")
+    raise ValueError(f"no suite {name!r}; choose main, frozen, plausible, large or deep")
 
 
 def realise(case: Case) -> World:
@@ -125,6 +155,16 @@ def realise(case: Case) -> World:
     model.fit(X, data.y[train])
     trained = time.perf_counter()
     forest = rc.Forest.from_sklearn(model)
+    if case.frozen:
+        data = replace(data, schema=_frozen(data.schema, model.feature_importances_))
     geometry = compile_geometry(forest, data.schema)
     seconds = {"train": trained - begin, "compile": time.perf_counter() - trained}
-    return World(case, data, model, forest, geometry, seconds, held_out)
+    return World(case, data, model, forest, geometry, seconds, train, held_out)
+
+
+def _frozen(schema: rc.Schema, importances: np.ndarray) -> rc.Schema:
+    """The fifth of the features that the forest relies on most may not change."""
+    weight = np.add.reduceat(importances, schema.column_start[: len(schema)])
+    kept = set(np.argsort(-weight, kind="stable")[: -(-len(schema) // 5)].tolist())
+    features = (replace(f, action="fixed") if j in kept else f for j, f in enumerate(schema.features))
+    return rc.Schema(tuple(features))

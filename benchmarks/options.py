@@ -25,11 +25,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--suite",
         nargs="+",
         default=["main"],
-        choices=["main", "large", "deep"],
-        help="100 trees of depth 4; 400 trees; depth 8",
+        choices=["main", "frozen", "plausible", "large", "deep"],
+        help="100 x depth 4; a fifth of the features frozen; isolation forests and 1-LOF; 400 trees; depth 8",
     )
     add("--rows", type=int, help="customers per data set (10)")
-    add("--extra-rows", type=int, help="customers per data set of the suites large and deep (3)")
+    add("--extra-rows", type=int, help="customers per data set of the suites other than main (3)")
     add("--alphas", nargs="*", type=float, help=f"besides naive ({' '.join(map(str, ALPHAS))})")
     add(
         "--contenders",

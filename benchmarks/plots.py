@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from benchmarks.cases import CASE
+
 matplotlib.use("Agg", force=False)
 
 
@@ -18,19 +20,20 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def _label(row: Any) -> str:
-    return f"{row[0]}\n{row[1]}×{row[2]}"
+    data, trees, depth, moves = row
+    return f"{data}\n{trees}×{depth}{', a fifth frozen' if moves == 'some' else ''}"
 
 
 def times(solved: pd.DataFrame, path: Path) -> None:
     """Boxes from quartile to quartile, whiskers to the 5th and 95th percentile, per contender."""
-    cases = list(solved[["data", "trees", "depth"]].drop_duplicates().itertuples(index=False, name=None))
+    cases = list(solved[CASE].drop_duplicates().itertuples(index=False, name=None))
     contenders = list(solved.contender.unique())
     figure = Figure(figsize=(2 + 1.7 * len(cases), 5))
     axes = figure.subplots()
     width = 0.8 / len(contenders)
     for k, contender in enumerate(contenders):
         mine = solved[(solved.contender == contender) & ~solved.status.isin(["does_not_fit", "error"])]
-        grouped = dict(list(mine.groupby(["data", "trees", "depth"])))
+        grouped = dict(list(mine.groupby(CASE)))
         at = [i for i, case in enumerate(cases) if case in grouped]
         if at:
             boxes = axes.boxplot(
@@ -59,18 +62,18 @@ def ratios(table: pd.DataFrame, path: Path) -> None:
     """How many times longer the others take, with intervals; left of the line they are faster."""
     if table.empty:
         return
-    labels = list(table[["data", "trees", "depth"]].drop_duplicates().itertuples(index=False, name=None))
+    labels = list(table[CASE].drop_duplicates().itertuples(index=False, name=None))
     contenders = list(table.contender.unique())
     figure = Figure(figsize=(8, 1.2 + 0.16 * len(table)))
     axes = figure.subplots()
     for k, contender in enumerate(contenders):
         mine = table[table.contender == contender]
-        at = [labels.index(c) for c in mine[["data", "trees", "depth"]].itertuples(index=False, name=None)]
+        at = [labels.index(c) for c in mine[CASE].itertuples(index=False, name=None)]
         y = -np.array(at) - 0.8 * (k + 0.5) / len(contenders) + 0.4
         error = np.array([mine.ratio - mine.low, mine.high - mine.ratio]).clip(min=0)
         axes.errorbar(mine.ratio, y, xerr=error, fmt="o", markersize=4, color=f"C{k}", label=contender)
     axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_yticks([-i for i in range(len(labels))], [f"{d} {t}×{h}" for d, t, h in labels])
+    axes.set_yticks([-i for i in range(len(labels))], [_label(c).replace("\n", " ") for c in labels])
     axes.set_xscale("log")
     axes.set_xlabel("time of the other ÷ ours, median over problems (95 % interval)")
     axes.grid(axis="x", alpha=0.3)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import robustcf
+from benchmarks.cases import CASE
 
-KEY = ("data", "trees", "depth", "row", "method", "contender")
+KEY = (*CASE, "row", "method", "contender")
 
 
 class OtherVersion(RuntimeError):

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from benchmarks import plots
 from benchmarks.bars import bars
+from benchmarks.cases import CASE, PROBLEM
 from benchmarks.contenders import INCUMBENT, OURS, PROVED
 
-CASE = ["data", "trees", "depth"]
-PROBLEM = [*CASE, "row", "method"]
+KIND = CASE[1:]  # forests of one kind are also taken together, over the data sets
 UNMEASURED = ("does_not_fit", "error")  # no time to compare
 
 
@@ -50,8 +50,7 @@ def times(solved: pd.DataFrame) -> pd.DataFrame:
     solved = solved[solved.contender != INCUMBENT]
     rows = [_times_of(key, group) for key, group in solved.groupby([*CASE, "contender"], sort=False)]
     rows += [
-        _times_of(("all", *key), group)
-        for key, group in solved.groupby(["trees", "depth", "contender"], sort=False)
+        _times_of(("all", *key), group) for key, group in solved.groupby([*KIND, "contender"], sort=False)
     ]
     return pd.DataFrame(rows)
 
@@ -90,7 +89,7 @@ def ratios(solved: pd.DataFrame) -> pd.DataFrame:
             continue
         pair = paired(solved, contender)
         groups = [*pair.groupby(CASE, sort=False)]
-        groups += [(("all", *key), group) for key, group in pair.groupby(["trees", "depth"], sort=False)]
+        groups += [(("all", *key), group) for key, group in pair.groupby(KIND, sort=False)]
         for key, group in groups:
             low, high = bootstrap(group, lambda g: float(np.median(g)))
             rows.append(
@@ -133,7 +132,7 @@ def incumbents(solved: pd.DataFrame) -> pd.DataFrame:
     elsewhere = np.where(joined.status == "settled", 0.0, np.inf)  # plain without a search; not found
     joined = joined.assign(gap=gap.where(joined.status == "heuristic", elsewhere))
     groups = [*joined.groupby(CASE, sort=False)]
-    groups += [(("all", *key), group) for key, group in joined.groupby(["trees", "depth"], sort=False)]
+    groups += [(("all", *key), group) for key, group in joined.groupby(KIND, sort=False)]
     return pd.DataFrame(
         {
             **dict(zip(CASE, key, strict=True)),

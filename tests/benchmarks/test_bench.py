@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import bench
 from benchmarks.agree import disagreements
-from benchmarks.cases import Case, realise
+from benchmarks.cases import PLAUSIBLE, Case, realise
 from benchmarks.contenders import PROVED
 from benchmarks.store import read
 
@@ -103,6 +103,32 @@ def test_peers_that_are_not_installed_are_left_out_by_name(capsys: pytest.Captur
     options = bench.parse(["--contenders", "ours", "treecf", "oceanpy", "--peer-python", "/no/python"])
     assert bench.present(options) == ["ours"]
     assert "oceanpy left out" in capsys.readouterr().out
+
+
+def test_frozen_features_leave_some_without_recourse_and_all_agree(tmp_path: Path) -> None:
+    asked = ["--suite", "frozen", "--extra-rows", "4", "--contenders", "ours", "highs-full"]
+    assert bench.main([*SMALL, *asked, "--out", str(tmp_path)]) == 0
+    statuses = {r["status"] for r in _records(tmp_path)}
+    assert statuses == {"optimal", "no_recourse"}
+
+
+def test_plausible_methods_are_compared_too(tmp_path: Path) -> None:
+    asked = [
+        "--suite",
+        "plausible",
+        "--extra-rows",
+        "1",
+        "--contenders",
+        "ours",
+        "highs-full",
+        "highs-reduced",
+    ]
+    assert bench.main([*SMALL, *asked, "--out", str(tmp_path)]) == 0
+    records = _records(tmp_path)
+    assert {(r["contender"], r["method"]) for r in records} == {
+        (c, m) for c in ("ours", "highs-reduced") for m in PLAUSIBLE
+    }
+    assert all(r["status"] in PROVED for r in records)
 
 
 def test_an_unknown_data_set_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
