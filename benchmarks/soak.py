@@ -78,14 +78,16 @@ def _audit(folder: Path, forest: rc.Forest, data: rc.datasets.Dataset, rng: rand
     code = audit(read_config(AuditConfig, folder / "audit.toml"))
     seconds = time.monotonic() - begin
     rows = pd.read_parquet(folder / "run/counterfactuals")
-    methods = [rc.Naive(), rc.DirectSAA(0.2), rc.DirectSAA(0.05)]
+    methods: list[rc.Method] = [rc.Naive(), rc.DirectSAA(0.2), rc.DirectSAA(0.05)]
     chosen = rng.sample(range(len(frame)), 10)
     expected = rc.Explainer(forest, data.schema, methods, target=1).explain_many(frame.iloc[chosen])
     wrong = abs(len(rows) - 3 * len(frame)) + int(rows.duplicated(["instance_id", "method", "alpha"]).sum())
-    by_key = rows.set_index(["instance_id", "method", rows["alpha"].fillna(-1.0)])
+    by_key = {
+        (row["instance_id"], row["method"], None if pd.isna(row["alpha"]) else row["alpha"]): row
+        for row in rows[["instance_id", "method", "alpha", "status", "distance"]].to_dict("records")
+    }
     for cf in expected:
-        key = (str(chosen[cf.row]), cf.method.name, -1.0 if cf.method.alpha is None else cf.method.alpha)
-        row = by_key.loc[key]
+        row = by_key[str(chosen[cf.row]), cf.method.name, cf.method.alpha]
         wrong += row["status"] != cf.status or not (
             row["distance"] == cf.distance or cf.distance != cf.distance
         )

@@ -363,12 +363,11 @@ def _finish(
     config: AuditConfig | SweepConfig, run: Callable[..., int], address: str | None, cpus: int | None
 ) -> None:
     from jobs.printing import print_counts
-    from jobs.report import report_address
     from jobs.store import RunFolder
 
     code = run(config, address, cpus)
     print_counts(config.output)
-    typer.echo(report_address(RunFolder(config.output)))
+    typer.echo(RunFolder(config.output).showing("report.html"))
     raise typer.Exit(code)
 
 

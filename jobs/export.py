@@ -54,7 +54,7 @@ def export_run(address: str, wish: Wish) -> int:
         records = Records(run, manifest, findings)
         return _Export(run, records, wish).go()
     except Unreadable as error:
-        raise BadInput(f"{run.shown}/manifest.json: {error}") from None
+        raise BadInput(f"{run.showing('manifest.json')}: {error}") from None
 
 
 class _Export:
@@ -70,7 +70,7 @@ class _Export:
     def _schema(self, unit: Unit) -> Schema:
         schema = self.records.schema(unit.schema)
         if schema is None:
-            raise BadInput(f"{self.run.shown}/{unit.schema} cannot be read")
+            raise BadInput(f"{self.run.showing(unit.schema)} cannot be read")
         return schema
 
     def _columns(self) -> pa.Schema:
@@ -100,9 +100,9 @@ class _Export:
                     with self.run.open_parquet(name) as file:
                         table = file.read()
                 except (OSError, pa.ArrowException) as error:
-                    raise BadInput(f"{self.run.shown}/{name}: cannot be read: {error}") from None
+                    raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
                 if not table.schema.equals(COUNTERFACTUALS):
-                    raise BadInput(f"{self.run.shown}/{name}: not a table of counterfactuals")
+                    raise BadInput(f"{self.run.showing(name)}: not a table of counterfactuals")
                 if len(table):
                     wide = self._wide(unit, table.combine_chunks())
                     write(wide)
@@ -173,11 +173,11 @@ class _Export:
             with self.run.open_parquet(name) as file:
                 validation = file.read(columns=["instance_id", "scenario", "valid"])
         except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{self.run.shown}/{name}: cannot be read: {error}") from None
+            raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
         for scenario in self.scenarios:
             own = validation.filter(pc.equal(validation["scenario"], scenario)).combine_chunks()
             if not own["instance_id"].equals(table["instance_id"].take(pa.array(point))):
-                raise BadInput(f"{self.run.shown}/{name} does not belong to counterfactuals/{unit.shard}")
+                raise BadInput(f"{self.run.showing(name)} does not belong to counterfactuals/{unit.shard}")
             lists = own["valid"].combine_chunks()
             row = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
             good = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)

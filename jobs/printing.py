@@ -66,4 +66,4 @@ def print_counts(address: str) -> None:
         name = row["method"] if row["alpha"] is None else f"{row['method']}, α = {row['alpha']:g}"
         out.print(f"earlier recourses that survive, {name}: {row['survived']:,} of {row['given']:,}")
     out.print(f"validity: {manifest.get('validation', 'not measured')}")
-    out.print(Text(f"{run.shown}/summary/summary.csv"), soft_wrap=True)
+    out.print(Text(run.showing("summary/summary.csv")), soft_wrap=True)

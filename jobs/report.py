@@ -22,7 +22,6 @@ from jobs.report_since import STATES, Side, compare, flat, parts_for, settings_c
 from jobs.report_tables import Summary, headline, population
 from jobs.rows import Key
 from jobs.store import RunFolder, require_run
-from jobs.uri import is_uri
 from robustcf.report import Report, render
 from robustcf.report.content import Doubts, Estimate, Population, Since, Survival
 from robustcf.report.words import method_title
@@ -56,17 +55,7 @@ def report_run(
             progress.advance(len(call[1]))
     html = render(_content(run, manifest, found, tasks, previous))
     run.publish("report.html", html.encode("utf-8"))
-    return report_address(run)
-
-
-def report_address(run: RunFolder) -> str:
-    """Where the report is, as it may be shown.
-
-    >>> report_address(RunFolder("s3://me:hush@bucket/run?region=eu"))
-    's3://bucket/run/report.html?region=eu'
-    """
-    place, mark, options = run.shown.partition("?") if is_uri(run.shown) else (run.shown, "", "")
-    return f"{place.rstrip('/')}/report.html{mark}{options}"
+    return run.showing("report.html")
 
 
 def _each(tasks: Tasks | None, function: Any, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
@@ -135,7 +124,7 @@ class _Schemas:
             try:
                 return Schema.from_toml(copy)
             except SchemaError as error:
-                raise BadInput(f"{self.run.shown}/{name}: {error}") from None
+                raise BadInput(f"{self.run.showing(name)}: {error}") from None
 
 
 def _failed_total(found: Found) -> int:

@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from jobs.badinput import BadInput
 from jobs.manifest_shape import damage
-from jobs.uri import open_filesystem, without_secrets
+from jobs.uri import is_uri, open_filesystem, without_secrets
 
 FORMAT = 1
 CHANGE = pa.struct(
@@ -92,6 +92,15 @@ class RunFolder:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"address": self.address, "shown": self.shown}
+
+    def showing(self, name: str) -> str:
+        """Where a file of the run is, as it may be shown.
+
+        >>> RunFolder("s3://me:hush@bucket/run?region=eu").showing("report.html")
+        's3://bucket/run/report.html?region=eu'
+        """
+        place, mark, options = self.shown.partition("?") if is_uri(self.shown) else (self.shown, "", "")
+        return f"{place.rstrip('/')}/{name}{mark}{options}"
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
@@ -199,9 +208,9 @@ class RunFolder:
         except (ValueError, RecursionError):
             manifest = None
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise BadInput(f"{self.shown}/manifest.json is not a manifest of format {FORMAT}")
+            raise BadInput(f"{self.showing('manifest.json')} is not a manifest of format {FORMAT}")
         if (wrong := damage(manifest)) is not None:
-            raise BadInput(f"{self.shown}/manifest.json is damaged: {wrong}")
+            raise BadInput(f"{self.showing('manifest.json')} is damaged: {wrong}")
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 Verdict = Callable[[int, str, str], bool]  # request number, verb, path: whether it fails
+SILENCE = 5.0  # seconds without a byte; the client gives a request up after three
 
 
 class Proxy:
-    """Hands requests on to an S3 server, or fails them: every other by a 503, else by hanging up."""
+    """Hands requests on to an S3 server, or fails them: by hanging up, by silence or by a 503, in turn."""
 
     def __init__(self, port: int) -> None:
         self.target, self.count, self.failed = port, 0, 0
@@ -32,7 +34,10 @@ class Proxy:
                     proxy.count += 1
                     fails = proxy.fails(proxy.count, self.command, self.path)
                     proxy.failed += fails
-                if fails and proxy.failed % 2:
+                    how = proxy.failed % 3
+                if fails and how == 2:
+                    time.sleep(SILENCE)
+                if fails and how != 0:
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
