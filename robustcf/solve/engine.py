@@ -2,7 +2,7 @@
 
 A problem is reduced; where few choices are cheaper than the best known, each is tried. Else it
 is priced by a few rounds of ascent, filtered and searched for a moment. What is still open is
-priced by its linear relaxation and searched under a budget; what outgrows that is split in two by
+priced by its linear relaxation (whose solution, rounded, often is the best there is) and searched under a budget; what outgrows that is split in two by
 strong branching (the same relaxation, re-solved warm), and once enough of its options have died a
 subtree starts over as a smaller problem of its own.
 """
@@ -20,7 +20,7 @@ from robustcf.problem import Problem, choice_within, reduce, restrict
 from robustcf.solve.bounds import quick_prices
 from robustcf.solve.contract import BestScore, Limits, Solution, cheapest, settle
 from robustcf.solve.factors import Factors, build_factors, vote_units
-from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
+from robustcf.solve.incumbent import climb_votes, find_incumbent, improve, repair
 from robustcf.solve.prices import Prices, Relaxation
 from robustcf.solve.search import (
     EPSILON,
@@ -41,6 +41,7 @@ STRONG = 4  # cuts tried when a subtree is split by its relaxation, and twice as
 HARD = 4000  # after so many nodes
 SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem of its own
 HEIGHT = 64  # open nodes of one search; more are handed back, so memory is bounded
+SHARES = (0.7, 0.5, 0.3)  # of a relaxed solution that a rounded one goes along with
 CHUNK = 256  # nodes between looks at the clock
 
 
@@ -139,6 +140,7 @@ class _Search:
             if shrunk:
                 lowest = min(lowest, self.solve(restrict(problem, node.alive, math.inf), node.bound))
                 continue
+            fresh = relaxation is None
             if relaxation is None:
                 relaxation = Relaxation(problem, F, self.maximise)
             if node.relaxed:
@@ -146,12 +148,22 @@ class _Search:
                 continue
             value = relaxation.bound(node.alive, self.end - time.monotonic())
             if math.isfinite(value):
+                if fresh:
+                    self._round(problem, relaxation)
                 todo.append(_Open(node.alive, node.bound, relaxation.prices(), relaxed=True))
             elif time.monotonic() >= self.end:
                 todo.append(node)
             else:
                 todo += self._without_prices(problem, node)
         return min([self.upper, lowest] + [node.bound for node in todo])
+
+    def _round(self, problem: Problem, relaxation: Relaxation) -> None:
+        """Look for better choices near the relaxation's solution."""
+        for share in SHARES:
+            start = relaxation.rounded(share)
+            choice = climb_votes(problem, start) if self.maximise else repair(problem, start)
+            if choice is not None:
+                self._try(problem, choice)
 
     def _split(self, problem: Problem, relaxation: Relaxation, node: _Open) -> list[_Open]:
         """Two halves of a subtree that its prices could not close, by strong branching.
@@ -275,6 +287,7 @@ def compile_kernels() -> None:
         relaxation = Relaxation(reduced, F, maximise)
         relaxation.bound(everything, 1e9)
         relaxation.undecided(1)
+        search._round(reduced, relaxation)
         node, stack = _Open(everything, -math.inf, relaxation.prices()), new_stack(F, HEIGHT)
         search._filter(F, stack, node)
         search._run(reduced, F, stack, node, 9)

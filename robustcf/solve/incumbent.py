@@ -7,6 +7,7 @@ import numpy as np
 from robustcf._jit import compiled
 from robustcf.problem import Problem, _holds, choice_within, inside, reduce
 
+_ONE, _ALL = np.array([1.0]), np.array([1.0, 0.6, 1.6])
 _EXPONENTS = np.array([0.6, 1.6])  # how much a move's cost weighs against its gain, after 1
 
 
@@ -18,7 +19,7 @@ def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
     """
     if (np.diff(problem.tree_start) == 0).any():
         return None
-    first, found = _find(problem, np.ascontiguousarray(start), np.array([1.0]))
+    first, found = _find(problem, np.ascontiguousarray(start), _ONE)
     if not found:
         return None
     small = reduce(problem, problem.objective(first))
@@ -39,6 +40,12 @@ def improve(problem: Problem, choice: np.ndarray) -> np.ndarray:
     better = np.ascontiguousarray(choice).copy()
     _shrink(problem, better)
     return better
+
+
+def repair(problem: Problem, start: np.ndarray) -> np.ndarray | None:
+    """A choice that reaches the demand, left from any other; None if none was found."""
+    choice, found = _find(problem, np.ascontiguousarray(start), _ALL)
+    return improve(problem, choice) if found else None
 
 
 def climb_votes(problem: Problem, start: np.ndarray) -> np.ndarray:

@@ -64,6 +64,11 @@ class Relaxation:
         order = np.argsort(-torn, kind="stable")[:most]
         return [(int(f), int(cuts[f])) for f in order if torn[f] > 0.0]
 
+    def rounded(self, share: float) -> np.ndarray:
+        """The last solution made whole: each feature as far as at least that share of it goes."""
+        answers = np.array(self._highs.getSolution().col_value)[: self._n_questions]
+        return np.asarray(_rounded(self._problem, answers, share))
+
     def prices(self) -> Prices:
         """The prices of the last solution: the best for the options that were alive."""
         dual = np.array(self._highs.getSolution().row_dual)
@@ -100,6 +105,24 @@ def _question_bounds(p, alive, n_questions):
                 upper[q + b] = 0.0
         q += size - 1
     return lower, upper
+
+
+@compiled
+def _rounded(p, answers, share):
+    choice = np.zeros(len(p.start) - 1, dtype=np.int64)
+    q = 0
+    for f in range(len(choice)):
+        size = p.start[f + 1] - p.start[f]
+        if size == 1:
+            continue
+        if p.ordered[f]:
+            while choice[f] < size - 1 and answers[q + choice[f]] >= share:
+                choice[f] += 1
+            q += size - 1
+        else:
+            choice[f] = answers[q : q + size].argmax()
+            q += size
+    return choice
 
 
 @compiled

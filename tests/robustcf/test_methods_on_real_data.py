@@ -43,20 +43,25 @@ def by_row(answers: list[rc.Counterfactual], n_methods: int) -> list[list[rc.Cou
     return [answers[i : i + n_methods] for i in range(0, len(answers), n_methods)]
 
 
-def check_thresholds(name: str, n_trees: int, n: int, seconds: float) -> None:
+def check_thresholds(name: str, n_trees: int, n: int, seconds: float) -> Counter[str]:
+    """How many answers have which status; rising thresholds cost more, and the model reaches them."""
     data, _, forest = trained(name, n_trees)
     rows = some_rows(data, n)
     explainer = rc.Explainer(forest, data.schema, THRESHOLDS, best_score=False, time_limit=seconds)
+    seen: Counter[str] = Counter()
     for answers in by_row(explainer.explain_many(rows), len(THRESHOLDS)):
-        reached = [a for a in answers if a.status == "optimal"]
-        assert [a.status for a in answers] == ["optimal"] * len(reached) + ["no_recourse"] * (
-            len(answers) - len(reached)
-        )
-        assert (np.diff([a.distance for a in reached]) >= -1e-12).all()  # naive ≤ Direct ≤ Robust
+        seen.update(a.status for a in answers)
+        reached = [a for a in answers if a.status in ("optimal", "feasible")]
+        assert [a.status for a in answers[len(reached) :]] == ["no_recourse"] * (len(answers) - len(reached))
+        proved = [a.distance for a in reached if a.status == "optimal"]
+        assert (np.diff(proved) >= -1e-12).all()  # naive ≤ Direct ≤ Robust
+        assert (np.diff([a.lower_bound for a in reached]) >= -1e-12).all()
         for a in reached:
+            assert a.lower_bound <= a.distance + 1e-12
             score = forest.judge.predict_proba(data.encode(a.point))[0, forest.classes.index(a.target)]
             assert score >= a.threshold - 1e-12
             assert forest.judge.predict(data.encode(a.point))[0] == a.target
+    return seen
 
 
 def check_isolation(
@@ -153,7 +158,7 @@ def check_robx(name: str, n_trees: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize("name", FEW)
 def test_two_rows_of_each_method(name: str) -> None:
-    check_thresholds(name, 30, 2, 60)
+    assert check_thresholds(name, 30, 2, 60)["feasible"] == 0
     assert check_isolation(name, 30, 2, (0.1,), 60)["optimal"] >= 2
     assert check_outlier(name, 30, 2, (0.1, 1.0), 60)["optimal"] >= 2
     check_robx(name, 30, 2, 100)
@@ -167,14 +172,17 @@ def test_the_prediction_of_two_rows() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER_SETS)
-def test_thresholds_on_five_rows(name: str) -> None:
-    check_thresholds(name, 100, 5, 900)
+def test_thresholds_on_five_rows(name: str, record_property: pytest.RecordProperty) -> None:
+    seen = check_thresholds(name, 100, 5, 60)
+    for status, n in seen.items():
+        record_property(status, n)
+    assert seen["feasible"] <= 3  # of 25: a Spambase row far from its goal
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER_SETS)
 def test_isolation_forests_on_five_rows(name: str, record_property: pytest.RecordProperty) -> None:
-    seen = check_isolation(name, 100, 5, (0.05, 0.3), 60)
+    seen = check_isolation(name, 100, 5, (0.05, 0.3), 30)
     for status, n in seen.items():
         record_property(status, n)
     assert seen["optimal"] + seen["no_recourse"] >= 8  # of 20: most naive points are plausible
@@ -183,7 +191,7 @@ def test_isolation_forests_on_five_rows(name: str, record_property: pytest.Recor
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER_SETS)
 def test_outlier_factors_on_five_rows(name: str, record_property: pytest.RecordProperty) -> None:
-    for status, n in check_outlier(name, 100, 5, (0.01, 0.1, 10.0), 120).items():
+    for status, n in check_outlier(name, 100, 5, (0.01, 0.1, 10.0), 60).items():
         record_property(status, n)
 
 
