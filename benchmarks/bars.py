@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 
-from benchmarks.cases import CASE
 from benchmarks.contenders import OURS, PEERS, PROVED
 
 HARD = ("students-performance", "spambase", "credit-card-default", "german-credit")
 
 
 def bars(solved: pd.DataFrame, ratios: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """One line per bar that the measured contenders allow to judge."""
+    """One line per bar that the measured contenders allow to judge; customers with frozen features count."""
     rows = []
-    for key, group in solved.groupby(CASE[1:], sort=False):
+    for key, group in solved.groupby(["trees", "depth"], sort=False):
+        group = group.assign(row=group.row.astype(str) + " " + group.moves, moves="any")
         if OURS in set(group.contender):
             table = ratios(group)
             for bar, least, value in _of(group, table):
                 rows.append((*key, bar, least, value, bool(value >= least)))
-    return pd.DataFrame(rows, columns=[*CASE[1:], "bar", "least", "measured", "met"])
+    return pd.DataFrame(rows, columns=["trees", "depth", "bar", "least", "measured", "met"])
 
 
 def _of(group: pd.DataFrame, table: pd.DataFrame) -> Iterator[tuple[str, float, float]]:
