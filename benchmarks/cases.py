@@ -71,7 +71,7 @@ class World:
     _train: np.ndarray
     _held_out: np.ndarray
     _votes: dict[Label, np.ndarray] = field(default_factory=dict)
-    _explainers: dict[tuple[str, str], rc.Explainer] = field(default_factory=dict)
+    _explainers: dict[tuple[str, str, float], rc.Explainer] = field(default_factory=dict)
 
     def votes(self, target: Label) -> np.ndarray:
         if target not in self._votes:
@@ -85,9 +85,10 @@ class World:
 
     def explainer(self, solver: str, method: str, seconds: float) -> rc.Explainer:
         """Fitted on the training rows, once for all customers."""
-        if (solver, method) not in self._explainers:
+        key = (solver, method, seconds)
+        if key not in self._explainers:
             training = self.data.encode(self.data.X.iloc[self._train]), self.data.y[self._train]
-            self._explainers[solver, method] = rc.Explainer(
+            self._explainers[key] = rc.Explainer(
                 self.forest,
                 self.data.schema,
                 PLAUSIBLE[method],
@@ -96,7 +97,7 @@ class World:
                 training=training,
                 best_score=False,
             )
-        return self._explainers[solver, method]
+        return self._explainers[key]
 
     @cached_property
     def _predicted(self) -> np.ndarray:

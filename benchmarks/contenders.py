@@ -98,7 +98,8 @@ def _through_grid(name: str, world: World, customer: Customer, method: str, limi
 
 def _explained(name: str, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
     """As a user asks; what is fitted once per forest is not counted."""
-    explainer = world.explainer(_ENGINES[name], method, limits.seconds)
+    solver = "auto" if name == OURS else _ENGINES[name]
+    explainer = world.explainer(solver, method, limits.seconds)
     found = explainer.explain(world.data.X.iloc[customer.row])
     if found.status == "error":
         raise SolverError(str(found.reason))
