@@ -14,7 +14,7 @@ import numpy as np
 from robustcf.problem import Problem
 from robustcf.solve.contract import BestScore, Engine, Limits, Solution
 
-FIRST_NODES = 1000  # that the first engine may search: by work and not by time, so that runs repeat
+FIRST_NODES = 64  # that the first engine may search: by work and not by time, so that runs repeat
 
 
 class HandOver:
