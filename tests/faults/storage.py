@@ -18,10 +18,13 @@ SILENCE = 5.0  # seconds without a byte; the client gives a request up after thr
 
 
 class Proxy:
-    """Hands requests on to an S3 server, or fails them: by hanging up, by silence or by a 503, in turn."""
+    """Hands requests on to an S3 server, or fails them: every other by a 503, else by hanging up.
+
+    `silent`: it says nothing for a while before it hangs up.
+    """
 
     def __init__(self, port: int) -> None:
-        self.target, self.count, self.failed = port, 0, 0
+        self.target, self.count, self.failed, self.silent = port, 0, 0, False
         self.fails: Verdict = lambda number, verb, path: False
         lock, proxy = threading.Lock(), self
 
@@ -34,10 +37,9 @@ class Proxy:
                     proxy.count += 1
                     fails = proxy.fails(proxy.count, self.command, self.path)
                     proxy.failed += fails
-                    how = proxy.failed % 3
-                if fails and how == 2:
-                    time.sleep(SILENCE)
-                if fails and how != 0:
+                    cut = fails and proxy.failed % 2 == 1
+                if cut:
+                    time.sleep(SILENCE if proxy.silent else 0.0)
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return

@@ -52,7 +52,7 @@ def test_storage_that_fails_now_and_then_costs_nothing(
 ) -> None:
     rng = random.Random(seed)
     with bucket() as (proxy, address):
-        proxy.fails = lambda number, verb, path: rng.random() < 0.05
+        proxy.fails, proxy.silent = lambda number, verb, path: rng.random() < 0.05, bool(seed % 2)
         assert run_audit(small_audit(tmp_path, output=address)) == 0
         assert proxy.failed > 5
         proxy.fails = lambda number, verb, path: False
