@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from benchmarks.cases import PROBLEM
+from benchmarks.cases import NAMED, PROBLEM
 from benchmarks.contenders import INCUMBENT, PEERS, PROVED
 
 TOLERANCE = 1e-6
@@ -22,7 +22,7 @@ def disagreements(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
     wrong: list[str] = []
     notes: list[str] = []
     for key, group in frame.groupby(PROBLEM, sort=False):
-        name = "{} {}x{}, {} moves, row {} {}".format(*key)
+        name = NAMED.format(*key)
         solvers = group[~group.contender.isin([*PEERS, INCUMBENT])]
         wrong += [f"{name}: {line}" for line in _among_solvers(solvers)]
         proved = solvers[solvers.status.isin(PROVED)]

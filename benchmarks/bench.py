@@ -17,12 +17,24 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks import agree, growth, summary
-from benchmarks.cases import NAIVE, PLAUSIBLE, PROBLEM, Case, Customer, World, data_sets, realise, suite
+from benchmarks.cases import (
+    NAIVE,
+    NAMED,
+    PLAUSIBLE,
+    PROBLEM,
+    Case,
+    Customer,
+    World,
+    data_sets,
+    realise,
+    suite,
+)
 from benchmarks.contenders import (
     GENERAL,
     GRID,
     OURS,
     PEERS,
+    PROVED,
     Answer,
     solve,
     solve_peer,
@@ -58,12 +70,10 @@ def run(options: argparse.Namespace) -> int:
         for which in options.suite:
             rows = options.rows if which == "main" else options.extra_rows
             for case in suite(which, options.data or data_sets(), options.trees, options.depth, options.seed):
+                who, methods = names, [NAIVE, *map(str, options.alphas)]
                 if which == "plausible":
-                    measure(
-                        case, rows, [n for n in names if n in (OURS, *GENERAL)], options, store, [*PLAUSIBLE]
-                    )
-                else:
-                    measure(case, rows, names, options, store, [NAIVE, *map(str, options.alphas)])
+                    who, methods = [n for n in names if n in (OURS, *GENERAL)], [*PLAUSIBLE]
+                measure(case, rows, who, options, store, methods)
         if options.growth:
             growth.run(options, console)
     return conclude(options.out, options.clock)
@@ -163,9 +173,8 @@ def conclude(folder: Path, clock: str = "wall") -> int:
         console.print(f"{len(notes)} answers of peers differ without contradicting ours: peer-notes.txt")
     for line in wrong:
         console.print(f"[red]disagreement:[/red] {line}", highlight=False)
-    lost = solved[(solved.contender == OURS) & ~solved.status.isin(["optimal", "no_recourse"])]
+    lost = solved[(solved.contender == OURS) & ~solved.status.isin(PROVED)]
     for _, row in lost.iterrows():
-        name = "{} {}x{}, {} moves, row {} {}".format(*row[PROBLEM])
-        console.print(f"[red]not proved:[/red] {name}", highlight=False)
+        console.print(f"[red]not proved:[/red] {NAMED.format(*row[PROBLEM])}", highlight=False)
     console.print(f"results in {folder}: {len(solved)} solves, {len(wrong)} disagreements")
     return 1 if wrong else 0

@@ -27,6 +27,7 @@ PLAUSIBLE: dict[str, rc.Method] = {
 }
 CASE = ["data", "trees", "depth", "moves"]  # what tells one forest and its rules from another
 PROBLEM = [*CASE, "row", "method"]
+NAMED = "{} {}x{}, {} moves, row {} {}"  # a problem, for a person
 DEEP = ("german-credit", "compas", "adult")  # the sets that the depth-8 bar names
 SYNTHETIC = "synthetic-credit"
 
@@ -87,17 +88,20 @@ class World:
         """Fitted on the training rows, once for all customers."""
         key = (solver, method, seconds)
         if key not in self._explainers:
-            training = self.data.encode(self.data.X.iloc[self._train]), self.data.y[self._train]
             self._explainers[key] = rc.Explainer(
                 self.forest,
                 self.data.schema,
                 PLAUSIBLE[method],
                 solver=solver,
                 time_limit=seconds,
-                training=training,
+                training=self._training,
                 best_score=False,
             )
         return self._explainers[key]
+
+    @cached_property
+    def _training(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.data.encode(self.data.X.iloc[self._train]), self.data.y[self._train]
 
     @cached_property
     def _predicted(self) -> np.ndarray:

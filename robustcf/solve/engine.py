@@ -160,8 +160,7 @@ class _Search:
 
     def _round(self, problem: Problem, relaxation: Relaxation) -> None:
         """Look for better choices near the relaxation's solution."""
-        for share in SHARES:
-            start = relaxation.rounded(share)
+        for start in relaxation.rounded(SHARES):
             choice = climb_votes(problem, start) if self.maximise else repair(problem, start)
             if choice is not None:
                 self._try(problem, choice)

@@ -7,8 +7,7 @@ import numpy as np
 from robustcf._jit import compiled
 from robustcf.problem import Problem, _holds, choice_within, inside, reduce
 
-_ONE, _ALL = np.array([1.0]), np.array([1.0, 0.6, 1.6])
-_EXPONENTS = np.array([0.6, 1.6])  # how much a move's cost weighs against its gain, after 1
+_EXPONENTS = np.array([1.0, 0.6, 1.6])  # how much a move's cost weighs against its gain
 
 
 def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
@@ -19,14 +18,14 @@ def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
     """
     if (np.diff(problem.tree_start) == 0).any():
         return None
-    first, found = _find(problem, np.ascontiguousarray(start), _ONE)
+    first, found = _find(problem, np.ascontiguousarray(start), _EXPONENTS[:1])
     if not found:
         return None
     small = reduce(problem, problem.objective(first))
     best = inside(small, problem, first)
     again = inside(small, problem, start, must_reach=False)
     if again is not None:
-        choice, found = _find(small, again, _EXPONENTS)
+        choice, found = _find(small, again, _EXPONENTS[1:])
         if found and (best is None or small.objective(choice) < small.objective(best)):
             best = choice
     if best is None:
@@ -44,7 +43,7 @@ def improve(problem: Problem, choice: np.ndarray) -> np.ndarray:
 
 def repair(problem: Problem, start: np.ndarray) -> np.ndarray | None:
     """A choice that reaches the demand, left from any other; None if none was found."""
-    choice, found = _find(problem, np.ascontiguousarray(start), _ALL)
+    choice, found = _find(problem, np.ascontiguousarray(start), _EXPONENTS)
     return improve(problem, choice) if found else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import highspy
@@ -59,15 +60,17 @@ class Relaxation:
 
     def undecided(self, most: int) -> list[tuple[int, int]]:
         """Cuts (feature, option) at which the last solution is most torn, one per feature."""
-        answers = np.array(self._highs.getSolution().col_value)[: self._n_questions]
-        cuts, torn = _torn_cuts(self._problem, answers)
+        cuts, torn = _torn_cuts(self._problem, self._answers())
         order = np.argsort(-torn, kind="stable")[:most]
         return [(int(f), int(cuts[f])) for f in order if torn[f] > 0.0]
 
-    def rounded(self, share: float) -> np.ndarray:
-        """The last solution made whole: each feature as far as at least that share of it goes."""
-        answers = np.array(self._highs.getSolution().col_value)[: self._n_questions]
-        return np.asarray(_rounded(self._problem, answers, share))
+    def rounded(self, shares: Sequence[float]) -> list[np.ndarray]:
+        """The last solution made whole: each feature as far as at least such a share of it goes."""
+        answers = self._answers()
+        return [_rounded(self._problem, answers, share) for share in shares]
+
+    def _answers(self) -> np.ndarray:
+        return np.array(self._highs.getSolution().col_value)[: self._n_questions]
 
     def prices(self) -> Prices:
         """The prices of the last solution: the best for the options that were alive."""
