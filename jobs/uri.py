@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,8 +24,11 @@ def is_uri(address: str) -> bool:
 
 
 def absolute(address: str, base: Path) -> str:
-    """A relative path seen from a folder; URIs and absolute paths as they are."""
-    return address if is_uri(address) else str((base / Path(address).expanduser()).absolute())
+    """A relative path seen from a folder; URIs and absolute paths as they are.
+
+    As in a shell, `~` is home and `~name` is that user's, or a file of this name if there is no such user.
+    """
+    return address if is_uri(address) else str((base / os.path.expanduser(address)).absolute())
 
 
 def without_secrets(address: str) -> str:

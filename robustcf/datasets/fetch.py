@@ -60,7 +60,7 @@ def fetch(
     if name.lower() == SYNTHETIC:
         raise DatasetError(f"{SYNTHETIC} is built in: there is nothing to fetch")
     source = find(name, registry)
-    target = Path(cache_folder() if cache is None else cache).expanduser() / source.file
+    target = Path(os.path.expanduser(cache_folder() if cache is None else cache)) / source.file
     url = f"{base_url.rstrip('/')}/{quote(source.file)}"
     try:
         if not (target.is_file() and source.problem(target) is None):

@@ -128,9 +128,9 @@ _SYNTHETIC_TITLE = "Synthetic consumer credit: loan repaid"
 
 def _folders(path: str | Path | None) -> list[Path]:
     if path is not None:
-        return [Path(path).expanduser()]
+        return [Path(os.path.expanduser(path))]
     given = os.environ.get(FOLDER_VARIABLE)
-    return ([Path(given).expanduser()] if given else []) + [cache_folder()]
+    return ([Path(os.path.expanduser(given))] if given else []) + [cache_folder()]
 
 
 def _locate(source: Source, path: str | Path | None) -> Path | None:

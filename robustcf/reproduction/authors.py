@@ -10,16 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from robustcf.check import distance
 from robustcf.datasets.dataset import Dataset
-from robustcf.explain import Explainer
+from robustcf.encode import read_rows
+from robustcf.explain import Counterfactual, Explainer
 from robustcf.forest import Forest
 from robustcf.methods import Naive
 from robustcf.schema import Feature, Schema
 
 DEPTH = 4
+NUDGES = 4  # how often equally near points are looked for
+SAME = 1e-9
 
 
 def in_their_columns(data: Dataset) -> Dataset:
@@ -62,7 +67,9 @@ def same_draw(
     Returns
     -------
     list of dict
-        One per row, with the columns that `tables` reads.
+        One per row, with the columns that `tables` reads. Often several points are equally near, and
+        solvers may choose differently; `ties` counts those that were found, and `valid_least` and
+        `valid_most` say whether the second forest agrees with the worst and the best of them.
     """
     X = data.encode(data.X)
     rest, left_out = train_test_split(np.arange(len(X)), test_size=5, random_state=simulation)
@@ -70,16 +77,16 @@ def same_draw(
         RandomForestClassifier(n_trees, max_depth=DEPTH, random_state=seed).fit(X[rest], data.y[rest])
         for seed in (simulation, simulations + simulation)
     )
-    explainer = Explainer(Forest.from_sklearn(first), data.schema, Naive(), time_limit=time_limit)
-    chosen = left_out[:rows]
+    forest, chosen = Forest.from_sklearn(first), data.X.iloc[left_out[:rows]]
+    nearest = Explainer(forest, data.schema, Naive(), time_limit=time_limit).explain_many(chosen)
     found = []
-    for i, cf in zip(chosen, explainer.explain_many(data.X.iloc[chosen]), strict=True):
-        valid = np.nan if cf.encoded is None else float(second.predict(cf.encoded[None])[0] == cf.target)
+    for cf, points in zip(nearest, _equally_near(forest, data, chosen, nearest, time_limit), strict=True):
+        agrees = second.predict(points) == cf.target if len(points) else np.array([np.nan])
         found.append(
             {
                 "dataset": data.name,
                 "simulation": simulation,
-                "instance_id": str(i),
+                "instance_id": str(left_out[cf.row]),
                 "method": "naive",
                 "alpha": np.nan,
                 "beta": np.nan,
@@ -93,8 +100,31 @@ def same_draw(
                 "n_changed": cf.n_changed,
                 "seconds": cf.seconds,
                 "predicted_validity": cf.predicted_validity,
-                "valid": valid,
+                "valid": float(agrees[0]),
+                "valid_least": float(agrees.min()),
+                "valid_most": float(agrees.max()),
+                "ties": len(points),
                 "forests": 1,
             }
         )
     return found
+
+
+def _equally_near(
+    forest: Forest, data: Dataset, rows: pd.DataFrame, nearest: list[Counterfactual], time_limit: float
+) -> list[np.ndarray]:
+    """For each row the point that was found, then others exactly as near: optimal for nudged weights."""
+    before = read_rows(data.schema, rows).numbers
+    points = [{} if cf.encoded is None else {cf.encoded.tobytes(): cf.encoded} for cf in nearest]
+    for k in range(NUDGES):
+        nudges = 1 + 1e-5 * np.random.default_rng(k).random(len(data.schema))
+        features = [
+            replace(f, weight=f.cost_weight * u) for f, u in zip(data.schema.features, nudges, strict=True)
+        ]
+        again = Explainer(forest, Schema(tuple(features)), Naive(), time_limit=time_limit)
+        for i, cf in enumerate(again.explain_many(rows)):
+            if cf.point is not None and cf.encoded is not None:
+                after = read_rows(data.schema, cf.point).numbers[0]
+                if abs(distance(data.schema, before[i], after) - nearest[i].distance) < SAME:
+                    points[i].setdefault(cf.encoded.tobytes(), cf.encoded)
+    return [np.array(list(p.values())) for p in points]

@@ -138,12 +138,22 @@ def _their_draw(table: pd.DataFrame) -> str:
             "rows": r["rows"],
             "ours": f"{100 * r['ours']:.1f}",
             "paper": percent(r["paper"]),
-            "": "equal, to rounding" if r["equal"] else "" if r["whole"] else "a part of their rows",
+            "rows with ties": percent(r["tied"]) + " %",
+            "other choices among ties give": f"{100 * r['least']:.1f} to {100 * r['most']:.1f}",
+            "": _verdict(r),
         }
         for r in table.to_dict("records")
     ]
-    words = "With the rows, column order and seeds of the authors' published script (validity in %):"
+    words = "With the rows, column order and seeds of the authors' published script (validity in %). Where"
+    words += " several points are equally near, a solver may return any of them; the last range is what the"
+    words += " worst and the best of those that were found would give:"
     return f"{words}\n\n{markdown(lines)}" if lines else ""
+
+
+def _verdict(row: Mapping[Any, Any]) -> str:
+    if not row["whole"]:
+        return "a part of their rows"
+    return "equal, to rounding" if row["equal"] else "ties can explain it" if row["within"] else "differs"
 
 
 def _targets(material: Material, figures: Sequence[str]) -> str:

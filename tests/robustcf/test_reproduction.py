@@ -202,15 +202,32 @@ def test_the_authors_draw_is_their_scripts() -> None:
     assert same_draw(data, 3, 7, 40, rows=2)[1]["distance"] == found[1]["distance"]
 
 
+def test_equally_near_points_of_the_authors_draw_are_found_and_judged() -> None:
+    """Seven features that say the same: which ones to move is often all the same to the first forest."""
+    names = list("abcdefg")
+    X = pd.DataFrame({name: np.arange(200) % 2 for name in names})
+    schema = rc.Schema(tuple(rc.Feature(name, "binary", values=(0, 1)) for name in names))
+    data = rc.datasets.Dataset("alike", X, X["a"].to_numpy(), schema)
+    found = pd.concat([pd.DataFrame(same_draw(data, s, 7, 40)) for s in range(8)])
+    assert (found["ties"] > 1).any()
+    assert (found["valid_least"] <= found["valid"]).all()
+    assert (found["valid"] <= found["valid_most"]).all()
+    assert (found["valid_least"] < found["valid_most"]).any()
+
+
 def test_their_draw_is_compared_without_an_interval() -> None:
     good = np.zeros((40, 5))
     good[:, :3] = 1
     good[0, :] = good[1, 0] = 1
     good[2, 0] = 0  # 121 of 200
     own = make_rows("adult", "naive", good, 0.1, experiment="authors-100")
+    own = own.assign(valid_least=own["valid"], valid_most=own["valid"], ties=1)
     line = tables.on_their_draw(own, paper()).iloc[0]
     assert line["ours"] == pytest.approx(0.605)
     assert not line["equal"]
+    assert not line["within"]
+    own.loc[own["valid"] == 0, "valid_most"] = [1.0] * 2 + [0.0] * 77  # 123 of 200
+    assert tables.on_their_draw(own, paper()).iloc[0]["within"]
     own.loc[own["valid"] == 0, "valid"] = [1.0] * 4 + [0.0] * 75
     assert tables.on_their_draw(own, paper()).iloc[0]["equal"]
     assert not tables.on_their_draw(own[own["simulation"] > 0], paper()).iloc[0]["whole"]
