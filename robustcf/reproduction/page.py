@@ -14,7 +14,7 @@ from robustcf.reproduction.paper import short
 DOMINATED = """A benchmark's setting is dominated where some Direct- or Robust-SAA setting lies no farther on
 average and is at least as valid, one of them strictly. The margin is how much more valid the best robust
 setting is that lies no farther (bootstrap over simulations)."""
-LISTED = 40  # unproved solves on the page itself; the file has them all
+LISTED = 60  # rows with an unproved solve on the page itself; the file has them all
 
 
 def page(material: Material, figures: Sequence[str]) -> str:
@@ -171,10 +171,13 @@ def _targets(material: Material, figures: Sequence[str]) -> str:
         for row in own.to_dict("records"):
             line = {"data set": row["dataset"], "paper, Direct-SAA": row["paper"]}
             for label in ("direct-saa", "robust-saa β=0.1", "robust-saa β=0.05"):
-                line[label] = _levels(row[label], row[f"{label} below"])
+                if row[f"{label} tested"]:
+                    line[label] = _levels(row[label], row[f"{label} below"])
             lines.append(line)
+        claim = material.paper.claim(str(name))
         parts += [
             f"### {material.sources[str(name)][0]}",
+            f"The paper: {claim.said}" if claim else "",
             markdown(lines),
             _figure(f"validity-{name}", "validity over the target", figures),
         ]
@@ -302,17 +305,19 @@ def _proofs(material: Material) -> str:
         return "\n\n".join([*parts, "Every one is settled."])
     lines = [
         {
-            "experiment": r["experiment"],
-            "data set": r["dataset"],
-            "simulation": r["simulation"],
-            "row": r["instance_id"],
-            "method": _setting(r),
-            "status": r["status"],
-            "gap": "–" if pd.isna(r["gap"]) else f"{100 * r['gap']:.1f} %",
+            "experiment": key[0],
+            "data set": key[1],
+            "simulation": key[2],
+            "row": key[3],
+            "settings": "; ".join(_setting(r) for r in own.to_dict("records")),
+            "status": ", ".join(sorted(set(own["status"]))),
+            "largest gap": "–" if own["gap"].isna().all() else f"{100 * own['gap'].max():.1f} %",
         }
-        for r in left.head(LISTED).to_dict("records")
+        for key, own in left.groupby(["experiment", "dataset", "simulation", "instance_id"], sort=False)
     ]
-    parts += [f"Not settled: {len(left):,}, all listed in `unproved.csv`.", markdown(lines)]
+    words = f"Not settled: {len(left):,}, of {len(lines):,} rows, all listed in `unproved.csv`"
+    words += "." if len(lines) <= LISTED else f" and the first {LISTED} rows here."
+    parts += [words, markdown(lines[:LISTED])]
     return "\n\n".join(parts)
 
 

@@ -38,6 +38,7 @@ class TargetClaim:
     source: str
     experiment: str
     missed: tuple[str, ...]
+    said: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class Paper:
     naive: tuple[NaiveTable, ...]
     datasets: Mapping[str, tuple[int, ...]]
     targets: tuple[TargetClaim, ...]
+
+    def claim(self, experiment: str) -> TargetClaim | None:
+        """What it says of the targets in this experiment, if it made it."""
+        return next((c for c in self.targets if c.experiment == experiment), None)
 
 
 def paper() -> Paper:
@@ -60,7 +65,7 @@ def paper() -> Paper:
         NaiveTable(**(t | {"validity": {name: v / 100 for name, v in t["validity"].items()}}))
         for t in tables["naive"]
     )
-    targets = tuple(TargetClaim(t["source"], t["experiment"], tuple(t["missed"])) for t in tables["target"])
+    targets = tuple(TargetClaim(**(t | {"missed": tuple(t["missed"])})) for t in tables["target"])
     return Paper(naive, {name: tuple(row) for name, row in tables["datasets"].items()}, targets)
 
 
