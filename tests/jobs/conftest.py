@@ -1,11 +1,14 @@
 """One local Ray for all tests of the jobs: starting one takes seconds."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jobworld import TOKEN
+from verifyworld import make_verified
 
 from jobs.cluster import session
 
@@ -20,3 +23,19 @@ def local_ray() -> Iterator[Any]:
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def audited(local_ray: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An honest audit, see `verifyworld.py`."""
+    folder = tmp_path_factory.mktemp("verify")
+    make_verified(folder)
+    return folder
+
+
+@pytest.fixture
+def run(audited: Path, tmp_path: Path) -> Path:
+    """A copy of it to do harm to; its customer table is the original one."""
+    copy = tmp_path / "run"
+    shutil.copytree(audited / "run", copy)
+    return copy

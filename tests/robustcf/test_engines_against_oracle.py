@@ -15,7 +15,8 @@ import pytest
 import robustcf as rc
 from robustcf.feature import RELATIVE
 from robustcf.solve import SOLVERS, get_engine
-from tests.worlds import Score, Truth, World, make_worlds, solve_by_hand
+from tests.by_hand import Truth, solve_by_hand
+from tests.worlds import Score, World, make_worlds
 
 ENGINES = tuple(s for s in ("highs", "gurobi", "oracle", "engine") if s in SOLVERS)
 FORESTS_PER_BLOCK, BLOCKS, PROBLEMS = 30, 24, 2016

@@ -17,17 +17,9 @@ from robustcf.encode import decode, encode, read_rows
 from robustcf.forest import Forest
 from robustcf.isolation import _trees_of
 from robustcf.solve import get_engine
-from tests.worlds import (
-    Score,
-    World,
-    candidates_of,
-    keeping_rules,
-    make_worlds,
-    multiples,
-    random_rows,
-    reaches,
-    scores_by_model,
-)
+from tests.by_hand import candidates_of, keeping_rules, reaches
+from tests.values import multiples
+from tests.worlds import Score, World, make_worlds, random_rows, scores_by_model
 
 MOST_POINTS = 20_000
 TREES = 3

@@ -28,7 +28,8 @@ from robustcf.solve.highs import Highs
 from robustcf.solve.incumbent import find_incumbent, improve
 from robustcf.solve.milp import build_model, choice_of, point_of
 from robustcf.solve.oracle import Oracle, _all_choices
-from tests.worlds import World, make_worlds, reaches, scores_by_model
+from tests.by_hand import reaches
+from tests.worlds import World, make_worlds, scores_by_model
 
 SEEDS = range(60)
 

@@ -15,7 +15,8 @@ from robustcf.check import distance
 from robustcf.datasets.registry import PAPER_SETS
 from robustcf.encode import encode, read_rows
 from robustcf.solve import SOLVERS
-from tests.worlds import World, candidates_of, reaches, scores_by_model
+from tests.by_hand import candidates_of, reaches
+from tests.worlds import World, scores_by_model
 
 pytestmark = pytest.mark.usefixtures("paper_data")
 MODELS = {
