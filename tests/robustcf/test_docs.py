@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import re
 import subprocess
@@ -80,10 +79,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_the_pages_are_built_and_load_nothing_from_the_network(tmp_path: Path) -> None:
-    if not all(map(importlib.util.find_spec, ("mkdocs", "mkdocstrings", "mkdocstrings_handlers"))):
-        pytest.skip("mkdocs builds the pages: `make docs` installs it")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     built = [path for path in tmp_path.rglob("*") if path.suffix in (".html", ".css")]
     assert len([path for path in built if path.suffix == ".html"]) >= len(PAGES)
