@@ -69,7 +69,8 @@ class Journal:
         patiently(self.run.write_manifest, self.manifest)
 
     def finish(self) -> Counter[str]:
-        """Counts over all shards; the run is complete."""
+        """Counts over all shards; the run is complete, and nothing that a killed worker left is in it."""
+        self.run.sweep_up()
         counts: Counter[str] = Counter()
         for facts in self.manifest["shards"].values():
             counts.update(facts.get("counts", {}))

@@ -33,9 +33,9 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return {customer: str(reason).removeprefix("Marked: ") for customer, reason in found.items()}
 
 
-def poisoned(kind: str, config: Path, poison: str) -> tuple[int, str]:
+def poisoned(kind: str, config: Path, poison: str, **more: str) -> tuple[int, str]:
     path = f"{ROOT}:{POISONED}"
-    return Command(kind, str(config), "--cpus", "2", PYTHONPATH=path, POISON=poison).finish()
+    return Command(kind, str(config), "--cpus", "2", PYTHONPATH=path, POISON=poison, **more).finish()
 
 
 def test_rows_that_crash_or_hang_are_marked_and_the_others_answered(
@@ -87,10 +87,13 @@ def test_a_run_that_only_times_out_is_no_error(
 
 @pytest.mark.slow
 def test_a_sweep_goes_on_too(tmp_path: Path) -> None:
-    solver: dict[str, Any] = {"solver": SOLVER, "sweep": {"datasets": ["synthetic-credit"], "simulations": 8}}
-    code, output = poisoned("sweep", make_sweep(tmp_path / "a", **solver), "any")
+    changes: dict[str, Any] = {
+        "solver": SOLVER | {"time_limit": 4.0},
+        "sweep": {"datasets": ["synthetic-credit"], "simulations": 8},
+    }
+    code, output = poisoned("sweep", make_sweep(tmp_path / "a", **changes), "any", POISON_SHARE="8")
     assert code == 1, output
-    code, output = poisoned("sweep", make_sweep(tmp_path / "b", **solver), "mark")
+    code, output = poisoned("sweep", make_sweep(tmp_path / "b", **changes), "mark", POISON_SHARE="8")
     assert code == 1, output
     found, expected = rows(tmp_path / "a/run"), rows(tmp_path / "b/run")
     bad = expected["status"] == "error"

@@ -13,6 +13,7 @@ from jobworld import customers, make_audit, run_audit, same_rows
 from jobs.audit import audit
 from jobs.badinput import BadInput
 from jobs.config import AuditConfig, read_config
+from jobs.manifest import Journal
 from jobs.reduce import write_summary_table
 from jobs.store import RunFolder, require_run
 
@@ -41,6 +42,19 @@ def test_what_a_killed_writer_left_is_neither_seen_nor_kept(tmp_path: Path) -> N
     run.sweep_up()
     assert not list(tmp_path.glob("**/*.part"))
     assert run.names("nowhere") == {}
+
+
+def test_a_worker_killed_while_it_wrote_leaves_nothing_in_a_complete_run(tmp_path: Path) -> None:
+    """Found by a killed worker with seed 2: its shard was made again elsewhere, its half file stayed."""
+    run = RunFolder(str(tmp_path))
+    journal = Journal(run, {"shards": {}})
+    run.publish("counterfactuals/a.parquet", b"x")
+    (tmp_path / "counterfactuals/.a.parquet.0123.part").write_bytes(b"half")
+    journal.finish()
+    assert sorted(path.name for path in tmp_path.glob("**/*") if path.is_file()) == [
+        "a.parquet",
+        "manifest.json",
+    ]
 
 
 def test_only_run_folders_are_run_folders(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A problem is poisoned or not by its own bytes, so every process agrees on which rows are. What
 happens there is in the environment variable POISON: "crash", "hang", "memory", "any" (a crash or a
-hang, by the problem) or "mark", a plain exception, which shows a test the rows without harm.
+hang, by the problem) or "mark", a plain exception, which shows a test the rows without harm. POISON_SHARE
+says which share of problems it is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from robustcf.problem import Problem
 from robustcf.solve import BestScore, Limits, Solution, get_engine
 
-SHARE = 30  # one problem of so many is poisoned
+SHARE = int(os.environ.get("POISON_SHARE", "30"))  # one problem of so many is poisoned
 DEEDS = ("crash", "hang")
 
 
