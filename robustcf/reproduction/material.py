@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import pandas as pd
 
-from robustcf.reproduction import tables
+from robustcf.reproduction import tables, targets
 from robustcf.reproduction.paper import Paper
 
 PARETO = ("naive-100", "saa-100", "isolation", "lof", "robx")
@@ -40,8 +40,15 @@ class Material:
 
     @cached_property
     def targets(self) -> pd.DataFrame:
+        return self._per_experiment(targets.targets)
+
+    @cached_property
+    def together(self) -> pd.DataFrame:
+        return self._per_experiment(targets.together)
+
+    def _per_experiment(self, made: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
         experiments = [*(claim.experiment for claim in self.paper.targets), "hard"]
-        found = [tables.targets(self.rows[self.rows["experiment"] == name]) for name in experiments]
+        found = [made(self.rows[self.rows["experiment"] == name]) for name in experiments]
         return pd.concat([t for t in found if len(t)] or [pd.DataFrame()])
 
     @cached_property
@@ -77,6 +84,7 @@ class Material:
             "beside": self.beside,
             "their-draw": self.their_draw,
             "targets": self.targets,
+            "targets-together": self.together,
             "dominance": self.dominance,
             "unproved": self.unproved,
         }

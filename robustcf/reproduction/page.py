@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from robustcf.reproduction import tables
+from robustcf.reproduction import targets
 from robustcf.reproduction.material import Material
 from robustcf.reproduction.paper import short
 
 DOMINATED = """A benchmark's setting is dominated where some Direct- or Robust-SAA setting lies no farther on
 average and is at least as valid, one of them strictly. The margin is how much more valid the best robust
 setting is that lies no farther (bootstrap over simulations)."""
+LABELS = tuple(targets.label_of(*family) for family in targets.FAMILIES)
 LISTED = 60  # rows with an unproved solve on the page itself; the file has them all
 
 
@@ -159,18 +160,18 @@ def _verdict(row: Mapping[Any, Any]) -> str:
 def _targets(material: Material, figures: Sequence[str]) -> str:
     if material.targets.empty:
         return ""
-    found = tables.claims(material.targets, material.paper)
+    found = targets.claims(material.targets, material.paper)
     parts = [
         "## Do Direct-SAA and Robust-SAA reach 1 − α? (Figures 3, 9 and 10)",
         "Levels 1 − α at which validity lies *significantly* below its target (one-sided, clustered by "
         "simulation, Holm's correction over all cells of the experiment, no verdict below "
-        f"{tables.FEWEST} simulations); in brackets, levels at which it merely lies below.",
+        f"{targets.FEWEST} simulations); in brackets, levels at which it merely lies below.",
     ]
     for name, own in found.groupby("experiment", sort=False):
         lines = []
         for row in own.to_dict("records"):
             line = {"data set": row["dataset"], "paper, Direct-SAA": row["paper"]}
-            for label in ("direct-saa", "robust-saa β=0.1", "robust-saa β=0.05"):
+            for label in LABELS:
                 if row[f"{label} tested"]:
                     line[label] = _levels(row[label], row[f"{label} below"])
             lines.append(line)
@@ -179,9 +180,24 @@ def _targets(material: Material, figures: Sequence[str]) -> str:
             f"### {material.sources[str(name)][0]}",
             f"The paper: {claim.said}" if claim else "",
             markdown(lines),
+            _together(material.together[material.together["experiment"] == name]),
             _figure(f"validity-{name}", "validity over the target", figures),
         ]
     return "\n\n".join(p for p in parts if p)
+
+
+def _together(table: pd.DataFrame) -> str:
+    lines = []
+    for dataset, own in table.groupby("dataset", sort=False):
+        line: dict[str, Any] = {"data set": dataset}
+        for row in own.to_dict("records"):
+            found = _points(row["over"], row["low"], row["high"])
+            line[row["label"]] = f"**{found}**" if row["missed"] else found
+        lines.append(line)
+    words = (
+        "Validity less its target in points, on average over all levels (95 %, Student's, over simulations);"
+    )
+    return f"{words} bold where it lies significantly below 0 (one-sided, Holm).\n\n{markdown(lines)}"
 
 
 def _levels(missed: Sequence[float], below: Sequence[float]) -> str:

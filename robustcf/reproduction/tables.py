@@ -1,4 +1,4 @@
-"""The tables: validity by method, ours beside the paper's, targets tested, dominance, what is not proved.
+"""The tables: validity by method, ours beside the paper's, dominance, what is not proved.
 
 All of them are made of one frame of rows, a line per (experiment, data set, simulation, row, method):
 `experiment, dataset, simulation, instance_id, method, alpha, beta, parameter, voting, n_trees, status,
@@ -9,18 +9,14 @@ and `forests` (how many they were).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from robustcf.reproduction.compare import (
     Share,
-    chance_of_fewer,
-    chance_of_more,
     clustered_share,
     difference,
-    holm,
     wilson_of,
 )
 from robustcf.reproduction.paper import Paper
@@ -30,8 +26,6 @@ METHOD = ["method", "alpha", "beta", "parameter"]
 SETTLED = ("optimal", "no_recourse", "relaxed", "heuristic")
 ROBUST = ("direct-saa", "robust-saa")
 BENCHMARKS = ("naive", "isolation-forest", "local-outlier-factor", "robx")
-SIGNIFICANT = 0.05
-FEWEST = 10  # simulations for a verdict
 ROUNDED = 0.005 + 1e-9  # the paper prints whole per cents
 
 
@@ -131,53 +125,6 @@ def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
                     "agrees": low <= 0 <= high,
                 }
             )
-    return pd.DataFrame(lines)
-
-
-def targets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does the validity reach 1 - α? Each cell is tested both ways, Holm's correction over all of a frame.
-
-    `verdict` is "missed" or "surpassed" where that is significant at 5 % together, else "open"; and
-    "open" below `FEWEST` simulations, which cannot tell how rows of one simulation hang together.
-    """
-    own = rows[rows["method"].isin(ROBUST)]
-    lines = []
-    for key, group in own.groupby(["experiment", "dataset", *METHOD], dropna=False, sort=False):
-        share = share_of(group)
-        line: dict[str, Any] = dict(zip(["experiment", "dataset", *METHOD], key, strict=True))
-        target = 1 - float(line["alpha"])
-        fewer, more = chance_of_fewer(share, target), chance_of_more(share, target)
-        lines.append(
-            line
-            | {"target": target, "validity": share.value, "p_fewer": fewer, "p_more": more}
-            | {"simulations": group["simulation"].nunique()}
-        )
-    table = pd.DataFrame(lines)
-    if table.empty:
-        return table
-    table["missed"], table["surpassed"] = holm(table["p_fewer"].tolist()), holm(table["p_more"].tolist())
-    words = np.where(table["missed"] < SIGNIFICANT, "missed", "open")
-    words = np.where(table["surpassed"] < SIGNIFICANT, "surpassed", words)
-    table["verdict"] = np.where(table["simulations"] < FEWEST, "open", words)
-    return table
-
-
-def claims(tested: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Per data set: the levels at which each method misses its target, beside what the paper says."""
-    lines = []
-    for (experiment, dataset), mine in tested.groupby(["experiment", "dataset"], sort=False):
-        claim = paper.claim(str(experiment))
-        line: dict[str, Any] = {"experiment": experiment, "dataset": dataset, "paper": "–"}
-        if claim is not None and dataset in paper.datasets:
-            line["paper"] = "misses" if dataset in claim.missed else "reaches"
-        for name, beta in (("direct-saa", None), ("robust-saa", 0.1), ("robust-saa", 0.05)):
-            beta_fits = mine["beta"].isna() if beta is None else mine["beta"] == beta
-            part = mine[(mine["method"] == name) & beta_fits]
-            label = name if beta is None else f"{name} β={beta:g}"
-            line[f"{label} tested"] = len(part)
-            line[label] = part.loc[part["verdict"] == "missed", "target"].tolist()
-            line[f"{label} below"] = part.loc[part["validity"] < part["target"], "target"].tolist()
-        lines.append(line)
     return pd.DataFrame(lines)
 
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 import robustcf as rc
 from robustcf.datasets.registry import PAPER_SETS
-from robustcf.reproduction import figures, tables
+from robustcf.reproduction import figures, tables, targets
 from robustcf.reproduction.authors import in_their_columns, same_draw
 from robustcf.reproduction.compare import (
     Share,
@@ -124,12 +124,38 @@ def test_targets_are_missed_open_or_surpassed() -> None:
         make_rows(name, "direct-saa", rng.random((40, 5)) < p, 0.1, alpha=0.2, experiment="saa-100")
         for name, p in (("spambase", 0.4), ("adult", 0.8), ("compas", 1.0))
     )
-    tested = tables.targets(rows)
+    tested = targets.targets(rows)
     assert tested["verdict"].tolist() == ["missed", "open", "surpassed"]
-    found = tables.claims(tested, paper()).set_index("dataset")
+    found = targets.claims(tested, paper()).set_index("dataset")
     assert found.loc["spambase", "direct-saa"] == [0.8]
     assert found.loc["compas", "direct-saa"] == []
     assert found["paper"].tolist() == ["misses", "reaches", "reaches"]
+
+
+def at_eight_levels(rng: np.random.Generator, dataset: str, short: float) -> pd.DataFrame:
+    """Ten simulations whose rows and levels hang together, so much below their targets."""
+    moods = rng.normal(0, 0.05, size=(10, 1))
+    return pd.concat(
+        make_rows(dataset, "direct-saa", rng.random((10, 5)) < 1 - a - short + moods, 0.1, alpha=a)
+        for a in np.linspace(0.15, 0.5, 8)
+    )
+
+
+def test_a_small_shortfall_at_every_level_shows_over_all_levels_together() -> None:
+    rng = np.random.default_rng(2)
+    rows = pd.concat([at_eight_levels(rng, "adult", 0.1), at_eight_levels(rng, "compas", 0.0)])
+    assert set(targets.targets(rows)["verdict"]) == {"open"}
+    table = targets.together(rows)
+    assert table["missed"].tolist() == [True, False]
+    assert table["over"].iloc[0] == pytest.approx(-0.1, abs=0.06)
+    assert (table["low"] < table["over"]).all()
+    assert not targets.together(rows[rows["simulation"] < 5])["missed"].any()
+
+
+def test_false_alarms_over_all_levels_are_as_rare_as_they_should_be() -> None:
+    rng = np.random.default_rng(5)
+    alarms = [targets.together(at_eight_levels(rng, "adult", 0.0))["missed"].iloc[0] for _ in range(300)]
+    assert np.mean(alarms) <= 0.09  # 5 % and three standard errors
 
 
 def test_dominance_is_judged_on_identical_rows() -> None:
