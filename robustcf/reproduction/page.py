@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +17,6 @@ DOMINATED = """A benchmark's setting is dominated where some Direct- or Robust-S
 average and is at least as valid, one of them strictly. The margin is how much more valid the best robust
 setting is that lies no farther (bootstrap over simulations)."""
 LABELS = tuple(targets.label_of(*family) for family in targets.FAMILIES)
-LISTED = 60  # rows with an unproved solve on the page itself; the file has them all
 
 
 def page(material: Material, figures: Sequence[str]) -> str:
@@ -55,6 +56,8 @@ def percent(value: float) -> str:
 
 
 def _points(value: float, low: float, high: float) -> str:
+    if math.isnan(low):  # the same in every simulation
+        return f"{100 * value:+.1f}"
     return f"{100 * value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
@@ -319,25 +322,25 @@ def _proofs(material: Material) -> str:
     parts = ["## What is proved", f"{len(rows):,} solves: {words}."]
     if left.empty:
         return "\n\n".join([*parts, "Every one is settled."])
+    made: dict[Any, int] = rows.groupby(["experiment", "dataset"]).size().to_dict()
     lines = [
         {
             "experiment": key[0],
             "data set": key[1],
-            "simulation": key[2],
-            "row": key[3],
-            "settings": "; ".join(_setting(r) for r in own.to_dict("records")),
-            "status": ", ".join(sorted(set(own["status"]))),
-            "largest gap": "–" if own["gap"].isna().all() else f"{100 * own['gap'].max():.1f} %",
+            "solves": f"{len(own):,} of {made[key]:,}",
+            "rows (simulation:row)": _named(own),
+            "largest gap": "–" if own["gap"].isna().all() else f"{100 * own['gap'].max():.0f} %",
         }
-        for key, own in left.groupby(["experiment", "dataset", "simulation", "instance_id"], sort=False)
+        for key, own in left.groupby(["experiment", "dataset"], sort=False)
     ]
-    words = f"Not settled: {len(left):,}, of {len(lines):,} rows, all listed in `unproved.csv`"
-    words += "." if len(lines) <= LISTED else f" and the first {LISTED} rows here."
-    parts += [words, markdown(lines[:LISTED])]
+    words = (
+        f"Not settled within the time limit: {len(left):,}, with their settings and gaps in `unproved.csv`."
+    )
+    parts += [words, markdown(lines)]
     return "\n\n".join(parts)
 
 
-def _setting(row: Mapping[Any, Any]) -> str:
-    names = (("alpha", "α"), ("beta", "β"), ("parameter", "parameter"))
-    values = [f"{sign} = {row[key]:g}" for key, sign in names if not pd.isna(row[key])]
-    return ", ".join([str(row["method"]), *values])
+def _named(rows: pd.DataFrame) -> str:
+    """Rows by simulation and name, and how many of their settings if it is more than one."""
+    counts = Counter(rows["simulation"].astype(str) + ":" + rows["instance_id"].astype(str))
+    return ", ".join(name if n == 1 else f"{name} (×{n})" for name, n in counts.items())
