@@ -181,7 +181,7 @@ def _targets(material: Material, figures: Sequence[str]) -> str:
         claim = material.paper.claim(str(name))
         parts += [
             f"### {material.sources[str(name)][0]}",
-            f"The paper: {claim.said}" if claim else "",
+            f"The paper ({claim.source}): {claim.said}" if claim else "",
             markdown(lines),
             _together(material.together[material.together["experiment"] == name]),
             _figure(f"validity-{name}", "validity over the target", figures),

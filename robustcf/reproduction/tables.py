@@ -25,7 +25,6 @@ from robustcf.stats import cluster_bootstrap
 METHOD = ["method", "alpha", "beta", "parameter"]
 SETTLED = ("optimal", "no_recourse", "relaxed", "heuristic")
 ROBUST = ("direct-saa", "robust-saa")
-BENCHMARKS = ("naive", "isolation-forest", "local-outlier-factor", "robx")
 ROUNDED = 0.005 + 1e-9  # the paper prints whole per cents
 
 
