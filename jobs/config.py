@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import json
 import math
-import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -17,10 +16,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from jobs.badinput import BadInput
 from jobs.uri import absolute, without_secrets
-from robustcf.toml_text import parse_toml
+from robustcf.documents import DocumentError, parse_toml
 
 T = TypeVar("T")
 Label = str | int | float | bool
+MOST_METHODS = 1000  # of one table; a customer with so many takes hours
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def read_config(kind: type[T], path: str | Path) -> T:
         document = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (DocumentError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: not a TOML file: {error}") from None
     _refuse_odd_numbers(document, str(path))
     config = parse(kind, document, str(path), base=path.parent)
@@ -281,10 +281,12 @@ def methods_of(config: Any, where: str = "config") -> list[Any]:
     found: list[Any] = []
     for table in config.method:
         found += _methods(dict(table), kinds, where)
-    keys = [(m.name, m.alpha, m.beta, getattr(m, "parameter", None)) for m in found]
-    for i, key in enumerate(keys):
-        if key in keys[:i]:  # the tables could not tell them apart
-            raise BadInput(f"{where}: method {found[i]} is listed twice")
+    seen = set()
+    for method in found:
+        key = (method.name, method.alpha, method.beta, getattr(method, "parameter", None))
+        if key in seen:  # the tables could not tell them apart
+            raise BadInput(f"{where}: method {method} is listed twice")
+        seen.add(key)
     return found
 
 
@@ -302,6 +304,10 @@ def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> lis
             raise BadInput(f"{where}: method {name!r}: method must be a table, not {table['method']!r}")
         table["method"] = _methods(dict(table["method"]), kinds, where)
     lists = [v if isinstance(v, list) else [v] for v in table.values()]
+    if (asked := math.prod(map(len, lists))) > MOST_METHODS:
+        raise BadInput(
+            f"{where}: method {name!r}: its lists make {asked:,} methods; at most {MOST_METHODS:,}"
+        )
     made = []
     for values in itertools.product(*lists):
         try:

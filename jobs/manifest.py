@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 
 from jobs.config import as_plain, config_hash, methods_of
 from jobs.fanout import Tasks, patiently
+from jobs.manifest_shape import counts_are_sound
 from jobs.progress import stage
 from jobs.store import FORMAT, Published, RunFolder
+from robustcf.documents import parse_json
 
 CHECKPOINT = 15.0  # seconds between two writings of the manifest
 PACKAGES = ("robustcf", "numpy", "scipy", "scikit-learn", "numba", "highspy", "gurobipy", "pyarrow", "ray")
@@ -119,9 +121,9 @@ def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, d
 def whole_note(content: bytes) -> dict[str, Any]:
     """What a shard notes of itself, if every page of it is as it was written."""
     with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
-        note = json.loads((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
+        note: dict[str, Any] = parse_json((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
         rows = sum(len(batch) for batch in file.iter_batches(16_384))
-    if not isinstance(note, dict) or note.get("rows", rows) != rows:
+    if not counts_are_sound(note) or note.get("rows", rows) != rows:
         raise ValueError("a shard without its note, or with other rows than it notes")
     return note
 

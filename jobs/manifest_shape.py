@@ -34,11 +34,18 @@ def damage(manifest: Mapping[str, Any]) -> str | None:
             return f"{name!r} is no file of a run"
         if not isinstance(facts, dict) or not isinstance(facts.get("sha256"), str):
             return f"shard {name!r} has no digest"
-        if not all(_is_count(facts[key]) for key in COUNTS if key in facts):
-            return f"shard {name!r}: its counts are none"
-        if not _are_counts(facts.get("counts", {})):
+        if not counts_are_sound(facts):
             return f"shard {name!r}: its counts are none"
     return _damaged_plan(manifest["plan"]) if "plan" in manifest else None
+
+
+def counts_are_sound(facts: Any) -> bool:
+    """Whether what is noted of a shard counts what it says it counts."""
+    return (
+        isinstance(facts, dict)
+        and all(_is_count(facts[key]) for key in COUNTS if key in facts)
+        and _are_counts(facts.get("counts", {}))
+    )
 
 
 def _damaged_plan(plan: Any) -> str | None:

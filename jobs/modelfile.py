@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tempfile
-import tomllib
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from jobs.forests import open_forest
 from jobs.tables import read_table
 from jobs.uri import is_local, open_filesystem, without_secrets
 from robustcf import Forest, Schema, SchemaError
+from robustcf.documents import DocumentError, parse_toml
 from robustcf.pipeline import ReadModel, read_model
-from robustcf.toml_text import parse_toml
 
 FILES = (".skops", ".joblib", ".pkl", ".pickle")
 # What a skops file of a pipeline may hold beyond what skops itself trusts: data, and names of types.
@@ -129,7 +128,7 @@ def _is_whole(address: str | None, read: ReadModel) -> bool:
 def _document(address: str) -> dict[str, Any]:
     try:
         return parse_toml(_bytes(address).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (DocumentError, UnicodeDecodeError) as error:
         raise SchemaError(f"{without_secrets(address)}: not a TOML file: {error}") from None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from jobs.badinput import BadInput
 from jobs.uri import open_filesystem, without_secrets
-from robustcf.toml_text import parse_toml
+from robustcf.documents import DocumentError, parse_toml
 from robustcf.verify.moves import Changes
 
 KEYS = ("feature", "direction", "code", "text")
@@ -53,7 +52,7 @@ def read_reasons(address: str, features: Sequence[str]) -> Reasons:
         lines = _toml(text, shown) if path.lower().endswith(".toml") else _csv(text, shown)
     except OSError as error:
         raise BadInput(f"{shown}: cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
+    except (UnicodeDecodeError, DocumentError, csv.Error) as error:
         raise BadInput(f"{shown}: not a table of reasons: {error}") from None
     codes: dict[tuple[str, int], tuple[str, str]] = {}
     for number, line in enumerate(lines, 1):

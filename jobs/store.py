@@ -23,6 +23,7 @@ from pyarrow import fs
 from jobs.badinput import BadInput
 from jobs.manifest_shape import damage
 from jobs.uri import is_uri, open_filesystem, without_secrets
+from robustcf.documents import parse_json
 
 FORMAT = 1
 CHANGE = pa.struct(
@@ -179,12 +180,6 @@ class RunFolder:
     def open_parquet(self, name: str) -> pq.ParquetFile:
         return pq.ParquetFile(self.filesystem.open_input_file(self.path(name)))
 
-    def note(self, name: str) -> dict[str, Any]:
-        """What was noted in a Parquet file's footer."""
-        with self.open_parquet(name) as file:
-            note: dict[str, Any] = json.loads((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
-        return note
-
     def remove(self, name: str = "") -> None:
         """Remove a folder of the run, or all of it."""
         if self.exists(name):
@@ -204,8 +199,8 @@ class RunFolder:
         if not self.exists("manifest.json"):
             return None
         try:
-            manifest = json.loads(self.read("manifest.json"))
-        except (ValueError, RecursionError):
+            manifest = parse_json(self.read("manifest.json"))
+        except ValueError:
             manifest = None
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise BadInput(f"{self.showing('manifest.json')} is not a manifest of format {FORMAT}")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from robustcf.documents import parse_json
 from robustcf.forest import _DTYPES, Forest, ForestError, Label
 
 FORMAT = 1
@@ -111,11 +112,11 @@ def _stored(dtype: type[np.generic]) -> np.dtype[Any]:
 
 def _read_head(path: Path) -> dict[str, Any]:
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
+        head = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ForestError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ForestError(f"{path}: not a JSON file") from None
+    except ValueError as error:
+        raise ForestError(f"{path}: not a JSON file: {error}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ForestError(f"{path}: not a forest of format {FORMAT}")
     if head.keys() != _KEYS:

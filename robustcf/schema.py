@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -15,10 +14,10 @@ import numpy as np
 import pandas as pd
 import tomli_w
 
+from robustcf.documents import DocumentError, parse_toml
 from robustcf.feature import RELATIVE, Action, Feature, Kind, Scaling, SchemaError, Value, typed
 from robustcf.infer import infer_feature
 from robustcf.links import Link, check_link, link_of
-from robustcf.toml_text import parse_toml
 
 __all__ = ["Action", "Feature", "Kind", "Scaling", "Schema", "SchemaError", "Value", "infer_feature"]
 
@@ -162,7 +161,7 @@ class Schema:
         path = Path(source)
         try:
             document = parse_toml(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (DocumentError, UnicodeDecodeError) as error:
             raise SchemaError(f"{path}: not a TOML file: {error}") from None
         unknown = sorted(document.keys() - {"feature", "link", "max_changes"})
         if unknown:

@@ -1,8 +1,9 @@
 """Coverage-guided fuzzing: `python -m tests.fuzz.fuzz SECONDS [PARSER...]` (`make fuzz`).
 
-Needs atheris. SECONDS is CPU time for each parser, so a busy machine fuzzes as much as an idle one, only
-longer. Each parser runs in processes of its own that share a corpus. An input that breaks one is left in
-the working folder; once mended, it belongs into `crashes/PARSER`.
+Needs atheris and coverage. SECONDS is CPU time for each parser, so a busy machine fuzzes as much as an
+idle one, only longer. Each parser runs in processes of its own that share a corpus, `.fuzz/PARSER`, with
+which the next call goes on. An input that breaks one is left in the working folder; once mended, it belongs
+into `crashes/PARSER`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
@@ -19,25 +19,38 @@ INSTRUMENTED = ["jobs", "robustcf", "tomllib", "json", "csv", "zipfile"]
 COMPILED = ["_jit", "cells", "forest", "moves", "problem", "solve.bounds", "solve.engine", "solve.factors"]
 COMPILED += ["solve.incumbent", "solve.milp", "solve.prices", "solve.search"]
 TURN = 300  # seconds of wall time in one process
+TESTS = Path(__file__).parent
+_SCHEMA = ["robustcf/schema.py", "robustcf/feature.py", "robustcf/links.py", "robustcf/transitions.py"]
+_FOREST = ["robustcf/forest_io.py"]
+_TABLES = ["jobs/tables.py", "robustcf/encode.py"]
+MODULES = {  # whose lines a parser is to reach
+    "config": ["jobs/config.py"],
+    "schema": [*_SCHEMA, "robustcf/coding.py"],
+    "typed_csv": ["robustcf/datasets/typed_csv.py", "robustcf/datasets/column_text.py"],
+    "customers_csv": _TABLES,
+    "customers_parquet": _TABLES,
+    "forest_head": _FOREST,
+    "forest_trees": _FOREST,
+    "forest_arrays": ["robustcf/forest.py"],
+    "manifest": ["jobs/manifest_shape.py"],
+    "shard": ["jobs/manifest_shape.py"],
+}
 
 
 def main(seconds: float, names: list[str]) -> int:
     """Fuzz each parser for that much CPU time, with one line about each; 1 if an input broke one."""
-    from tests.fuzz.parsers import PARSERS
-
     broken = 0
-    for name in names or list(PARSERS):
-        with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as corpus:
-            begin, inputs, edges, code = _cpu_seconds(), 0, 0, 0
-            while code == 0 and (left := seconds - (_cpu_seconds() - begin)) > 0:
-                code, tried, edges = _turn(name, max(1, min(TURN, round(left))), corpus)
-                inputs += tried
-            minutes, kept = (_cpu_seconds() - begin) / 60, len(os.listdir(corpus))
+    for name in names or list(MODULES):
+        corpus = Path(".fuzz") / name
+        corpus.mkdir(parents=True, exist_ok=True)
+        begin, inputs, edges, code = _cpu_seconds(), 0, 0, 0
+        while code == 0 and (left := seconds - (_cpu_seconds() - begin)) > 0:
+            code, tried, edges = _turn(name, max(1, min(TURN, round(left))), corpus)
+            inputs += tried
+        minutes, kept = (_cpu_seconds() - begin) / 60, len(os.listdir(corpus))
         outcome = "ok" if code == 0 else f"broken, see {name}-* here"
-        print(
-            f"{name}: {inputs:,} inputs, {edges} edges, corpus {kept}, {minutes:.1f} CPU min, {outcome}",
-            flush=True,
-        )
+        said = f"{name}: {inputs:,} inputs, {edges} edges, {_lines(name, corpus)}, corpus {kept}"
+        print(f"{said}, {minutes:.1f} CPU min, {outcome}", flush=True)
         broken |= code != 0
     return int(broken)
 
@@ -47,9 +60,9 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _turn(name: str, seconds: int, corpus: str) -> tuple[int, int, int]:
+def _turn(name: str, seconds: int, corpus: Path) -> tuple[int, int, int]:
     """Its exit code, the inputs tried and the edges covered so far."""
-    command = [sys.executable, "-m", "tests.fuzz.fuzz", "--turn", name, str(seconds), corpus]
+    command = [sys.executable, "-m", "tests.fuzz.fuzz", "--turn", name, str(seconds), str(corpus)]
     said = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
     if said.returncode != 0:
         print(said.stderr[-4000:], file=sys.stderr)
@@ -68,14 +81,46 @@ def turn(name: str, seconds: str, corpus: str) -> None:
     parser, samples = PARSERS[name]
     for number, sample in enumerate(samples):
         (Path(corpus) / f"sample-{number}").write_bytes(sample)
+    for once in (TESTS / "crashes" / name).glob("*"):
+        (Path(corpus) / f"once-{once.name}").write_bytes(once.read_bytes())
+    words = Path(corpus).with_suffix(".words")
+    found = {word for sample in samples for word in re.findall(rb"[A-Za-z_][\w.-]{2,40}", sample)}
+    words.write_text("".join(f'"{word.decode()}"\n' for word in sorted(found)))
     options = [f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=4096", "-max_len=20000"]
-    options += [f"-artifact_prefix={os.getcwd()}/{name}-", "-print_final_stats=1"]
+    options += [f"-artifact_prefix={os.getcwd()}/{name}-", "-print_final_stats=1", f"-dict={words}"]
     atheris.Setup([sys.argv[0], *options, corpus], parser)
     atheris.Fuzz()
+
+
+def _lines(name: str, corpus: Path) -> str:
+    """How many of the parser's own lines the corpus reaches: replayed in a process that counts them."""
+    command = [sys.executable, "-m", "tests.fuzz.fuzz", "--lines", name, str(corpus)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def lines(name: str, corpus: str) -> None:
+    """Print the share of lines, and the numbers of those that no input reached."""
+    import coverage
+
+    counter = coverage.Coverage(data_file=None, include=MODULES[name])
+    with counter.collect():
+        from tests.fuzz.parsers import PARSERS
+
+        for path in sorted(Path(corpus).iterdir()):
+            PARSERS[name][0](path.read_bytes())
+    known, missed, words = 0, 0, []
+    for module in MODULES[name]:
+        _, statements, _, absent, shown = counter.analysis2(module)
+        known, missed = known + len(statements), missed + len(absent)
+        words.append(f"{module}: {shown or 'all reached'}")
+    print("\n".join(words), file=sys.stderr)
+    print(f"{known - missed} of {known} lines")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--turn":
         turn(*sys.argv[2:])
+    elif sys.argv[1] == "--lines":
+        lines(*sys.argv[2:])
     else:
         sys.exit(main(float(sys.argv[1]), sys.argv[2:]))

@@ -18,12 +18,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from jobs.badinput import BadInput
 from jobs.config import AuditConfig, SweepConfig, as_plain, config_hash, read_config
-from jobs.store import RunFolder
+from jobs.manifest import whole_note
+from jobs.manifest_shape import counts_are_sound
+from jobs.store import COUNTERFACTUALS, RunFolder
 from jobs.tables import plan_table, read_chunk
 from robustcf.datasets import DatasetError, read_typed_csv
 from robustcf.encode import encode, read_rows
@@ -79,6 +82,8 @@ def config(content: bytes) -> None:
 def schema(content: bytes) -> None:
     with folder_with(s__toml=content) as folder:
         found = rc.Schema.from_toml(folder / "s.toml")
+        assert len(found.fingerprint) == 64
+        assert len(found.columns) == found.column_start[-1]
         (folder / "s.toml").write_text(found.to_toml(), encoding="utf-8")
         assert rc.Schema.from_toml(folder / "s.toml") == found
 
@@ -169,6 +174,15 @@ def manifest(content: bytes) -> None:
         assert found is not None
         assert all(os.path.normpath(folder / name).startswith(str(folder)) for name in found["shards"])
         run.claim(found["kind"], found["config_hash"])
+        run.write_manifest(found)
+        assert run.manifest() == found
+
+
+@refused(OSError, ValueError)
+def shard(content: bytes) -> None:
+    """A finished shard that a resume finds: whole with a sound note, or made again."""
+    note = whole_note(content)
+    assert counts_are_sound(note)
 
 
 def _forest_files() -> dict[str, bytes]:
@@ -226,6 +240,96 @@ beta = 0.05
 [validation]
 scenarios = ["evolving"]
 """
+WHOLE_AUDIT = b"""output = "run"
+seed = 7
+shared = true
+previous = "~/yesterday"
+keep_valid = true
+[model]
+file = "model.skops"
+schema = "schema.toml"
+favourable = "good"
+trust_pickle = false
+voting = "hard"
+[customers]
+data = "s3://bucket/customers/*.csv"
+[[method]]
+name = "local-outlier-factor"
+weight = [0.01, 1]
+gap = 0.1
+[[method]]
+name = "robx"
+tau = 0.5
+[[method]]
+name = "convex-approximation"
+alpha = 0.05
+[[method]]
+name = "robust-saa"
+alpha = [0.1, 0.2]
+beta = [0.1, 0.05]
+[training]
+data = "training.csv"
+label = "repaid"
+later = "later.csv"
+[validation]
+forests = 1
+scenarios = ["evolving", "bootstrap"]
+[solver]
+name = "highs"
+time_limit = 5
+memory_limit = 0.5
+threads = 2
+affinity = true
+licence = "gurobi"
+[shard]
+rows = 100
+"""
+RULES = b"""max_changes = 3
+[[feature]]
+name = "income"
+kind = "continuous"
+low = 0
+high = 10000
+lower = -5.5
+upper = 2e4
+step = 10
+at_most_up = 500
+at_most_up_percent = 20
+weight = 0.5
+unit = "EUR"
+label = "Income"
+scaling = "none"
+[[feature]]
+name = "education"
+kind = "discrete"
+values = ["school", "bachelor", "master"]
+at_most_up = 1
+at_most_down = 0
+forbidden = [["*", "master"]]
+missing = "school"
+[[feature]]
+name = "housing"
+kind = "categorical"
+values = ["own", "rent", "family"]
+forbidden = [["own", "family"]]
+cost_table = [["rent", "own", 2.0], ["*", "family", 0.3]]
+codes = [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+[[feature]]
+name = "age"
+kind = "discrete"
+action = "increase"
+values = [18, 19, 20]
+allowed = [19, 20]
+transform = [["subtract", 18.0], ["divide", 2.0]]
+[[feature]]
+name = "married"
+kind = "binary"
+action = "fixed"
+values = [false, true]
+[[link]]
+when = {feature = "education", moves = "up"}
+then = {feature = "age", moves = ["same", "up"]}
+"""
 TYPED = b"""Age,Job,Own,Sum,Class
 D,C,B,N,B
 INC,FREE,FIXED,DEC,PREDICT
@@ -254,9 +358,17 @@ def _parquet(frame: pd.DataFrame) -> bytes:
     return sink.getvalue()
 
 
+def _shard() -> bytes:
+    note = json.dumps({"rows": 0, "counts": {"optimal": 0}}).encode()
+    sink = io.BytesIO()
+    empty = COUNTERFACTUALS.empty_table().select(["instance_id", "status", "distance", "point"])
+    pq.write_table(empty.replace_schema_metadata({b"robustcf": note}), sink, write_page_checksum=True)
+    return sink.getvalue()
+
+
 PARSERS: dict[str, tuple[Callable[[bytes], None], list[bytes]]] = {
-    "config": (config, [AUDIT, SWEEP]),
-    "schema": (schema, [DATA.schema.to_toml().encode()]),
+    "config": (config, [AUDIT, SWEEP, WHOLE_AUDIT]),
+    "schema": (schema, [DATA.schema.to_toml().encode(), RULES]),
     "typed_csv": (typed_csv, [TYPED]),
     "customers_csv": (customers_csv, [DATA.X[:4].to_csv(index=False).encode()]),
     "customers_parquet": (customers_parquet, [_parquet(DATA.X[:6])]),
@@ -264,4 +376,5 @@ PARSERS: dict[str, tuple[Callable[[bytes], None], list[bytes]]] = {
     "forest_trees": (forest_trees, [_FOREST["trees.npz"]]),
     "forest_arrays": (forest_arrays, [struct.pack("<BHd", 1, 2, -1.0), b""]),
     "manifest": (manifest, [MANIFEST]),
+    "shard": (shard, [_shard()]),
 }

@@ -57,6 +57,10 @@ def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
         ({"method": [{"name": "direct-saa"}]}, "alpha"),
         ({"method": [{"name": "direct-saa", "alpha": "x"}]}, "direct-saa"),
         ({"method": [{"name": "naive"}, {"name": "naive"}]}, "listed twice"),
+        (
+            {"method": [{"name": "robust-saa", "alpha": [0.1] * 1500, "beta": [0.1] * 1500}]},
+            "2,250,000 combinations; at most 1,000",
+        ),
     ],
 )
 def test_a_slip_is_one_line_that_names_it(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
