@@ -59,7 +59,7 @@ def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
         ({"method": [{"name": "naive"}, {"name": "naive"}]}, "listed twice"),
         (
             {"method": [{"name": "robust-saa", "alpha": [0.1] * 1500, "beta": [0.1] * 1500}]},
-            "2,250,000 combinations; at most 1,000",
+            "its lists make 2,250,000 methods; at most 1,000",
         ),
     ],
 )
