@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from jobs.badinput import BadInput, reporting_bad_input, reporting_failures
+from jobs.stopping import Terminated
 
 if TYPE_CHECKING:
     from jobs.config import AuditConfig, SweepConfig
@@ -421,9 +422,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if message:
             typer.echo(f"robustcf: {' '.join(message.split())}", err=True)
         code = 2
-    except (typer.Abort, KeyboardInterrupt):
-        typer.echo("robustcf: stopped", err=True)
+    except Terminated:
+        code = 143
+    except typer.Abort:
         code = 130
+    if code in (130, 143):
+        typer.echo("robustcf: stopped; what is done stays done, the same command goes on", err=True)
     sys.exit(code if isinstance(code, int) else 0)
 
 

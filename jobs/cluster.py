@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jobs.badinput import BadInput
+from jobs.stopping import terminable
 from jobs.store import RunFolder
 from jobs.threads import environment
 
@@ -64,7 +65,8 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
         _restore(before)
         raise BadInput(f"no Ray at {where}: {error}") from None
     try:
-        yield ray
+        with terminable():
+            yield ray
     except Exception as error:
         if not isinstance(error, BadInput):
             private = None  # kept: its logs may say why

@@ -81,14 +81,27 @@ def test_two_nodes_give_the_rows_of_one_and_outlive_the_loss_of_one(
     same_summary(undisturbed / "run", tmp_path / "audit/run")
 
 
-@pytest.mark.slow
-def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
-    command = Command("audit", str(slow_audit(tmp_path)), "--cpus", "2")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+    ids=["ctrl-c", "terminated"],
+)
+def test_a_run_that_is_stopped_says_so_and_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    before = set(Path("/tmp").glob("robustcf-*"))
+    command = Command("audit", str(slow_audit(tmp_path)), "--cpus", "2", TMPDIR="/tmp")
     command.wait_for(lambda: shards(tmp_path / "run"))
-    command.process.send_signal(signal.SIGINT)
-    code, output = command.finish()
-    assert code == 130
-    assert "Traceback" not in output
+    started = command.children()
+    assert len(set(Path("/tmp").glob("robustcf-*")) - before) == 1
+    command.process.send_signal(number)
+    found, output = command.finish()
+    assert found == code, output
+    lines = [line for line in output.splitlines() if not line.startswith('{"stage"')]
+    assert lines == ["robustcf: stopped; what is done stays done, the same command goes on"]
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert alive == []
+    assert set(Path("/tmp").glob("robustcf-*")) <= before
 
 
 def test_a_worker_uses_the_threads_it_was_given(local_ray: Any) -> None:
