@@ -328,6 +328,10 @@ def reproduce(
         list[str] | None, typer.Option(help="Only these data sets; several may be given.")
     ] = None,
     time_limit: TimeLimit = 60.0,
+    results: Annotated[
+        str | None,
+        typer.Option(help="results.parquet of an earlier reproduction: shown too, and not run again."),
+    ] = None,
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
@@ -340,9 +344,9 @@ def reproduce(
     from jobs.reproduce import Request
     from jobs.reproduce import reproduce as run
 
-    place = None if data is None else Path(data)
+    place, earlier = (None if path is None else Path(path) for path in (data, results))
     request = Request(
-        Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit
+        Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier
     )
     with reporting_bad_input(), reporting_failures():
         code = run(request, address, cpus)

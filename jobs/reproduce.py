@@ -17,6 +17,7 @@ from jobs.badinput import BadInput, reporting_bad_input
 from jobs.cluster import session
 from jobs.config import SweepConfig, as_plain, config_hash
 from jobs.experiments import ORDER, Experiment, experiment
+from jobs.results import Results, read_results
 from jobs.store import RunFolder
 from jobs.sweep import sweep
 from robustcf.datasets import load
@@ -36,6 +37,7 @@ class Request:
     fraction: float = 1.0
     data: Path | None = None
     time_limit: float = 60.0
+    results: Path | None = None  # of an earlier reproduction
 
 
 def reproduce(request: Request, address: str | None = None, cpus: int | None = None) -> int:
@@ -47,19 +49,25 @@ def reproduce(request: Request, address: str | None = None, cpus: int | None = N
     if not request.time_limit > 0:
         raise BadInput(f"--time-limit is {request.time_limit}; it must be positive")
     chosen = [experiment(name) for name in request.experiments or ORDER]
+    earlier = Results() if request.results is None else read_results(request.results)
     with _data_folder(request.data):
-        code = _run_missing(request, chosen, address, cpus)
-        write_page(request.output)
+        code = _run_missing(request, chosen, earlier, address, cpus)
+        write_page(request.output, earlier)
     return code
 
 
-def _run_missing(request: Request, chosen: list[Experiment], address: str | None, cpus: int | None) -> int:
+def _run_missing(
+    request: Request, chosen: list[Experiment], earlier: Results, address: str | None, cpus: int | None
+) -> int:
     missing = []
     for e in chosen:
         for dataset in e.chosen(request.datasets):
             output = str((request.output / "runs" / e.name / dataset).absolute())
             asked = e.config(dataset, request.fraction, output, request.time_limit)
-            if e.draw == "authors":
+            config: SweepConfig | None
+            if earlier.covers(e.name, dataset, asked):
+                config = None
+            elif e.draw == "authors":
                 config = asked if missing_simulations(asked) else None
             else:
                 config = going_on(asked)

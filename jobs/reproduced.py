@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from jobs.experiments import ORDER, experiment
 from jobs.forests import stored_forest
+from jobs.results import ALL, COLUMNS, FILE, Results, write_results
 from jobs.store import RunFolder
 from jobs.sweep import Unit
 from robustcf import encode
@@ -31,22 +32,22 @@ IMPORTANCE_ROWS = 4000
 PATHS = ("german-credit", "adult", "credit-card-default")  # Figures 2, 7 and 8
 IMPORTANCES = ("compas", "phishing", "students-performance", "german-credit")  # Figures 11 and 12
 STUMP_ALPHA = 0.05
-COLUMNS = [
-    "dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees",
-    "status", "reason", "distance", "gap", "n_changed", "seconds", "predicted_validity",
-]  # fmt: skip
 
 
-def write_page(output: Path) -> Path:
-    """Read every run below `output`, and write `reproduction.md`, the tables and the figures."""
-    rows = read_rows(output)
+def write_page(output: Path, earlier: Results | None = None) -> Path:
+    """Read every run below `output`, and write `reproduction.md`, the tables and the figures.
+
+    What an earlier reproduction found stands beside them.
+    """
+    found = (earlier or Results()).before(Results(read_rows(output), _seconds(output)))
+    rows = found.rows
     material = Material(
         rows=rows,
         summary=tables.validity_table(rows),
         datasets=_dataset_table(rows),
         sources={name: (experiment(name).title, experiment(name).source) for name in ORDER},
         planned={name: experiment(name).simulations for name in ORDER},
-        seconds=_seconds(output),
+        seconds=found.seconds,
         paper=paper(),
         guarantees=_guarantees(output, rows[rows["experiment"] == "stumps"]),
     )
@@ -56,6 +57,7 @@ def write_page(output: Path) -> Path:
         figure.savefig(output / "figures" / f"{name}.png", dpi=90)
     for name, table in material.tables.items():
         table.to_csv(output / f"{name}.csv", index=False)
+    write_results(found, output / FILE)
     path = output / "reproduction.md"
     path.write_text(page(material, list(drawn)), encoding="utf-8")
     return path
@@ -74,7 +76,7 @@ def read_rows(output: Path) -> pd.DataFrame:
             drawn.insert(0, "experiment", name)
             parts.append(drawn)
     if not parts:
-        return pd.DataFrame(columns=["experiment", *COLUMNS, "valid", "forests"])
+        return pd.DataFrame(columns=ALL)
     return pd.concat(parts, ignore_index=True)
 
 
@@ -126,6 +128,8 @@ def _guarantees(output: Path, rows: pd.DataFrame) -> pd.DataFrame:
             chosen = data.X.iloc[part["instance_id"].astype(int).to_numpy()]
             numbers = encode.read_rows(data.schema, chosen).numbers
             found += [guarantee_of(forest, data.schema, row, STUMP_ALPHA) for row in numbers if forest]
+        if not found:  # of an earlier reproduction: its forests are not here
+            continue
         lines.append(
             {
                 "dataset": name,
@@ -165,8 +169,8 @@ def _figures(output: Path, material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def _explained(output: Path, rows: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-    """Trajectories, and importance beside change."""
-    there = set(rows["dataset"])
+    """Trajectories, and importance beside change; both need the points, so the run itself."""
+    there = {name for name in set(rows["dataset"]) if (output / "runs/saa-100" / name).is_dir()}
     others = tuple(there - set(material_sets()))
     beside = {}
     for name in (*PATHS, *IMPORTANCES, *others):

@@ -11,6 +11,7 @@ from jobs.cli import main
 from jobs.config import methods_of
 from jobs.experiments import ORDER, experiment
 from jobs.reproduce import Request, going_on, reproduce
+from jobs.results import Results, read_results
 from jobs.store import RunFolder
 from robustcf.datasets.registry import PAPER_SETS
 
@@ -87,6 +88,38 @@ def test_again_recomputes_nothing(finished: Path) -> None:
     assert (finished / "reproduction.md").read_bytes() == page
 
 
+def test_results_are_shown_elsewhere_and_not_run_again(finished: Path, tmp_path: Path) -> None:
+    there = tmp_path / "elsewhere"
+    assert run(there, results=finished / "results.parquet") == 0
+    assert not (there / "runs").exists()
+    text = (there / "reproduction.md").read_text()
+    needs_runs = ("trajectory-", "importance")  # points and forests, which results do not hold
+    kept = [
+        p
+        for p in (finished / "reproduction.md").read_text().split("\n\n")
+        if not any(w in p for w in needs_runs)
+    ]
+    assert [part for part in text.split("\n\n") if part not in kept] == []
+    assert [part for part in kept if part not in text and not part.startswith("## ")] == []
+    for name in ("summary", "targets", "unproved", "results"):
+        file = next(finished.glob(f"{name}.*"))
+        assert (there / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_simulation_run_again_takes_the_place_of_an_earlier_one(finished: Path) -> None:
+    found = read_results(finished / "results.parquet")
+    newer = found.rows[found.rows["experiment"] == "saa-100"].assign(seconds=99.0)
+    both = found.before(Results(newer, {("saa-100", "synthetic-credit"): 5.0}))
+    assert len(both.rows) == len(found.rows)
+    assert (both.rows["seconds"] == 99.0).sum() == len(newer) > 0
+    assert both.seconds["saa-100", "synthetic-credit"] > 5.0
+    config = experiment("saa-100").config("synthetic-credit", 0.005, "/nowhere", 60.0)
+    larger = experiment("saa-100").config("synthetic-credit", 0.05, "/nowhere", 60.0)
+    assert both.covers("saa-100", "synthetic-credit", config)
+    assert not both.covers("saa-100", "synthetic-credit", larger)
+    assert not Results(newer[1:]).covers("saa-100", "synthetic-credit", config)
+
+
 def test_a_larger_fraction_goes_on_and_a_smaller_one_takes_what_is_there(
     local_ray: Any, tmp_path: Path
 ) -> None:
@@ -129,6 +162,8 @@ def test_bad_requests_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--fraction", "0"], "it must lie in (0, 1]"),
         (["--data", str(tmp_path / "nowhere")], "is not a folder"),
         (["--time-limit", "0"], "it must be positive"),
+        (["--results", str(tmp_path / "nowhere")], "not the results of a reproduction"),
+        (["--results", __file__], "not the results of a reproduction"),
     ):
         with pytest.raises(SystemExit, match="2"):
             main(["reproduce", "--output", str(tmp_path / "out"), *arguments])
