@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from jobs.badinput import BadInput, reporting_bad_input, reporting_failures
+from jobs.datasets import datasets_app, read_dataset
 from jobs.stopping import Terminated
 
 if TYPE_CHECKING:
     from jobs.config import AuditConfig, SweepConfig
-    from robustcf.datasets import Dataset
 
 # Everything heavy is imported inside the commands: `robustcf --help` answers at once.
 
@@ -28,7 +28,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Nearest counterfactual explanations of random forests that survive retraining, proved.",
 )
-datasets_app = typer.Typer(no_args_is_help=True, help="The data sets: embedded, and the paper's eight.")
 app.add_typer(datasets_app, name="datasets")
 
 Trees = Annotated[int, typer.Option(min=1, help="Trees of the forest.")]
@@ -144,7 +143,7 @@ def explain(
             whom = Customer(customers, row, customer, id_column)
             subject = customer_of_table(whom, model, schema, rows, trust_pickle)
         elif data is not None and row is not None:
-            subject = row_of_data(_load(data), row, trees, depth, seed)
+            subject = row_of_data(read_dataset(data), row, trees, depth, seed)
         else:
             raise BadInput("Missing option '--row'.")
         run(subject, request, json)
@@ -374,47 +373,6 @@ def _finish(
     print_counts(config.output)
     typer.echo(RunFolder(config.output).showing("report.html"))
     raise typer.Exit(code)
-
-
-@datasets_app.command("list")
-def list_datasets() -> None:
-    """Every known data set, and where it was found."""
-    from jobs.listing import print_list
-
-    with reporting_bad_input():
-        print_list()
-
-
-@datasets_app.command()
-def describe(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or a typed CSV file.")],
-) -> None:
-    """Rows, classes and features of a data set."""
-    from jobs.listing import print_description
-
-    with reporting_bad_input():
-        print_description(_load(data))
-
-
-@datasets_app.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="One of the paper's data sets, such as german-credit.")],
-) -> None:
-    """Download a data set of the paper into the user's cache, checked."""
-    from robustcf.datasets import fetch as download
-
-    with reporting_bad_input():
-        typer.echo(str(download(name)))
-
-
-def _load(data: str) -> Dataset:
-    from pathlib import Path
-
-    from robustcf.datasets import load, read_typed_csv
-
-    if data.lower().endswith(".csv") or Path(data).is_file():
-        return read_typed_csv(data)
-    return load(data)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

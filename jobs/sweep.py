@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from jobs.badinput import BadInput, reporting_bad_input
 from jobs.cluster import refuse_unshared_output, session
 from jobs.config import Grid, SweepConfig, config_hash, methods_of
+from jobs.datasets import read_dataset
 from jobs.fanout import Tasks, fan_out, shuffled
 from jobs.forests import store_forest, stored_forest
 from jobs.guard import Stopped, Tick, advance, guarded
@@ -27,7 +27,7 @@ from jobs.shard import ShardDone
 from jobs.store import COUNTERFACTUALS, RunFolder, as_table
 from jobs.validate import Scenarios, TrainingRows, score_shard, seeds_for, train_again
 from robustcf import Counterfactual, Forest
-from robustcf.datasets import Dataset, load, read_typed_csv
+from robustcf.datasets import Dataset
 from robustcf.validate import derive_seed, first_rows
 
 
@@ -73,7 +73,7 @@ def sweep(
     run = RunFolder(config.output)
     manifest = run.claim("sweep", config_hash(config))
     with reporting_bad_input(ValueError):
-        data = {d.name: d for d in map(read or _load, config.sweep.datasets)}
+        data = {d.name: d for d in map(read or read_dataset, config.sweep.datasets)}
     if len(data) < len(config.sweep.datasets):
         raise BadInput("sweep: two data sets have the same name")
     for d in data.values():
@@ -102,12 +102,6 @@ def sweep(
         return _go(
             config, run, tasks, SweepJob(run, config.sweep, question, config.seed, lenders), data, manifest
         )
-
-
-def _load(name: str) -> Dataset:
-    if name.lower().endswith(".csv") or Path(name).is_file():
-        return read_typed_csv(name)
-    return load(name)
 
 
 def _content(data: Dataset) -> str:
