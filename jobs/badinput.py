@@ -7,14 +7,21 @@ from contextlib import contextmanager
 
 import typer
 
+from jobs.printable import printable
+
 
 class BadInput(typer.BadParameter):
     """Bad input, in a line of its own."""
 
     def format_message(self) -> str:
-        from jobs.uri import scrubbed
+        return one_line(self.message)
 
-        return " ".join(scrubbed(self.message).split())
+
+def one_line(message: str) -> str:
+    """A message as it may be shown: one line without secrets, and nothing but text."""
+    from jobs.uri import scrubbed
+
+    return printable(" ".join(scrubbed(message).split()))
 
 
 @contextmanager
@@ -34,11 +41,11 @@ def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
 def reporting_failures() -> Iterator[None]:
     """A job that could not finish: one line, exit code 1; what is done stays, the same command goes on."""
     from jobs.fanout import TaskFailed
-    from jobs.uri import scrubbed
 
     try:
         yield
     except (TaskFailed, OSError) as error:
-        text = " ".join(scrubbed(str(error)).split())
-        typer.echo(f"robustcf: {text}; what is done stays done, the same command goes on", err=True)
+        typer.echo(
+            f"robustcf: {one_line(str(error))}; what is done stays done, the same command goes on", err=True
+        )
         raise typer.Exit(1) from error

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from jobs.badinput import BadInput, reporting_bad_input, reporting_failures
+from jobs.badinput import BadInput, one_line, reporting_bad_input, reporting_failures
 from jobs.datasets import datasets_app, read_dataset
+from jobs.printable import escaped, printable
 from jobs.stopping import Terminated
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def schema(
 
     with reporting_bad_input():
         text = write(model, data, output, label, trust_pickle)
-    typer.echo(text.rstrip() if output is None else output)
+    typer.echo(escaped(text.rstrip()) if output is None else printable(output))
 
 
 @app.command()
@@ -382,7 +383,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except USAGE_ERROR as error:
         message = error.format_message()  # type: ignore[attr-defined]
         if message:
-            typer.echo(f"robustcf: {' '.join(message.split())}", err=True)
+            typer.echo(f"robustcf: {one_line(message)}", err=True)
         code = 2
     except Terminated:
         code = 143

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from jobs.badinput import BadInput, reporting_bad_input
+from jobs.printable import escaped
 from jobs.printing import console, print_counterfactual, table
 from jobs.subject import Subject
 from robustcf import Counterfactual, DirectSAA, Explainer, Method, Naive
@@ -63,7 +64,7 @@ def run(subject: Subject, request: Request, as_json: bool) -> None:
         raise BadInput(f"--plot {request.plot}: the name must end in {', '.join(PICTURES)}")
     done = explain(subject, request)
     if as_json:
-        typer.echo(json.dumps(_record(done), indent=2, ensure_ascii=False, allow_nan=False))
+        typer.echo(escaped(json.dumps(_record(done), indent=2, ensure_ascii=False, allow_nan=False)))
     else:
         _print(done)
     if request.plot is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import typer
 
-from jobs.badinput import BadInput
+from jobs.badinput import BadInput, one_line
 from jobs.config import Model, Training
 from jobs.forests import open_forest
 from jobs.tables import read_table
@@ -84,7 +84,8 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
             )
     for warning in caught:
         if type(warning.message).__name__ == "InconsistentVersionWarning":
-            typer.echo(f"robustcf: {shown}: {str(warning.message).split('. ')[0]}", err=True)
+            words = str(warning.message).split(". ")[0]
+            typer.echo(f"robustcf: {one_line(f'{shown}: {words}')}", err=True)
             break
     read = read_model(model)
     return OpenedModel(address, read.forest, read)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from jobs.printable import printable
 
 if TYPE_CHECKING:
     from robustcf import Counterfactual, Explainer
@@ -16,8 +20,16 @@ if TYPE_CHECKING:
 MARKS = {"optimal": ("✓", "green"), "no_recourse": ("✗", "yellow"), "already_favourable": ("✓", "green")}
 
 
+class _PlainConsole(Console):
+    """Words are words: no markup, no pictures of letters, no command to the terminal."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
 def console() -> Console:
-    return Console(highlight=False, soft_wrap=False)
+    return _PlainConsole(highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -78,12 +78,12 @@ def stage(name: str, total: int) -> Iterator[Stage]:
         quiet.show(last=True)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[counts]}", style="dim"),
+        TextColumn("{task.fields[counts]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console) as bar:
         yield _BarStage(name, total, bar)

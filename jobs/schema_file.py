@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 import tomli_w
 
-from jobs.badinput import BadInput, reporting_bad_input
+from jobs.badinput import BadInput, one_line, reporting_bad_input
 from jobs.modelfile import open_model, raw_rows
+from jobs.printable import printable
 from jobs.tables import column_names, read_table
 from robustcf import Schema
 from robustcf.feature import Feature
@@ -60,7 +61,7 @@ def write(model: str, data: str, output: str | None, label: str | None, trust_pi
 
 def schema_text(schema: Schema, frame: pd.DataFrame, model: str, data: str) -> str:
     """A schema as TOML with comments; `Schema.from_toml` reads the same schema back."""
-    parts = [HEAD.format(model=model, data=data)]
+    parts = [HEAD.format(model=one_line(model), data=one_line(data))]
     tables = tomllib.loads(schema.to_toml())["feature"]
     for feature, table in zip(schema.features, tables, strict=True):
         parts.append(_feature_text(feature, table, frame[feature.name]))
@@ -136,7 +137,7 @@ def _line(key: str, value: Any, comment: str = "") -> str:
     if len(text) > WIDTH and isinstance(value, list):
         inner = textwrap.indent(",\n".join(_wrapped(value)), "    ")
         text = f"{key} = [\n{inner},\n]"
-    return f"{text}  # {comment}" if comment else text
+    return f"{text}  # {printable(comment)}" if comment else text
 
 
 def _wrapped(values: list[Any]) -> list[str]:

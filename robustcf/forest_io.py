@@ -21,6 +21,7 @@ from robustcf.forest import _DTYPES, Forest, ForestError, Label
 
 FORMAT = 1
 MOST_BYTES = 2**33  # of all arrays unpacked: about 10^8 nodes
+MOST_PACKED = 200  # a forest's arrays shrink to a tenth or so; zeros shrink to a thousandth
 _TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 _KEYS = {"format", "classes", "n_features", "n_trees", "accepts_missing", "estimator", "fingerprint"}
 
@@ -154,8 +155,9 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
             if sorted(sizes) != sorted(f"{name}.npy" for name in _DTYPES):
                 raise ForestError(f"{path}: does not hold the arrays {', '.join(_DTYPES)}")
-            if sum(sizes.values()) > MOST_BYTES:
-                raise ForestError(f"{path}: unpacks to {sum(sizes.values())} bytes, more than any forest")
+            unpacked = sum(sizes.values())
+            if unpacked > MOST_BYTES or unpacked > 2**20 + MOST_PACKED * path.stat().st_size:
+                raise ForestError(f"{path}: unpacks to {unpacked} bytes, more than any forest")
             return {name: _read_array(archive, name, path) for name in _DTYPES}
     except OSError as error:
         raise ForestError(f"{path}: cannot be read: {error.strerror}") from None

@@ -252,6 +252,20 @@ def test_an_absurd_size_is_refused_before_it_is_allocated(saved: Path) -> None:
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 32 KB that unpacks to 32 MB; and one that is larger than any."""
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(saved / "trees.npz") as old,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, b"0" * 2**25 if name == "threshold.npy" else old.read(name))
+    intact = (saved / "trees.npz").read_bytes()
+    (saved / "trees.npz").write_bytes(packed.getvalue())
+    assert len(packed.getvalue()) < 50_000
+    monkeypatch.setattr("robustcf.forest_io._read_array", None)  # nothing is unpacked
+    assert "unpacks to 3355" in refused(saved)
+    (saved / "trees.npz").write_bytes(intact)
     monkeypatch.setattr("robustcf.forest_io.MOST_BYTES", 1000)
     assert "unpacks to" in refused(saved)
 
