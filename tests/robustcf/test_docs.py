@@ -90,3 +90,13 @@ def test_the_pages_are_built_and_load_nothing_from_the_network(tmp_path: Path) -
     )
     for path in built:
         assert elsewhere.findall(path.read_text(encoding="utf-8")) == [], path.name
+
+
+def test_the_tests_that_the_reliability_page_names_are_there() -> None:
+    text = PAGES["reliability.md"]
+    named = set(re.findall(r"::(test_\w+)", text))
+    written = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 10
+    assert {name for name in named if f"def {name}(" not in written} == set()
+    files = set(re.findall(r"`(?:tests/\w+/)?(test_\w+\.py)", text))
+    assert {name for name in files if not list((ROOT / "tests").rglob(name))} == set()
