@@ -33,7 +33,7 @@ def run_authors(ray: Any, config: SweepConfig, planned: int, data: Dataset) -> i
     limit = config.solver.time_limit
     calls = ((shared, s, grid.trees[0], planned, grid.rows, limit) for s in left)
     errors = 0
-    with stage(f"{data.name}, the authors' draw", len(left)) as progress:
+    with stage(f"authors-{grid.trees[0]} {data.name}", len(left)) as progress:
         for call, rows in tasks.run(same_draw, calls, solves=True):
             part = file_of(folder, call[1]).with_suffix(".part")
             pd.DataFrame(rows).to_csv(part, index=False)

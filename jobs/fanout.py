@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from jobs.badinput import BadInput
 from jobs.config import SolverChoice
+from jobs.stopping import stop_if_asked
 from jobs.threads import pinned
 
 T = TypeVar("T")
 TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
 RETRIES = 3
+LOOK = 1.0  # seconds between two looks whether somebody wants the run to end
 PAUSE = 3.0  # seconds before storage that failed is asked again
 # Object stores speak through plain OSErrors; these of them pass by themselves.
 PASSING = re.compile(
@@ -39,7 +41,10 @@ def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: in
 
 
 def _drain(ray: Any, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
-    done, _ = ray.wait(list(pending), num_returns=1)
+    done: list[Any] = []
+    while not done:
+        done, _ = ray.wait(list(pending), num_returns=1, timeout=LOOK)
+        stop_if_asked()
     for ref in done:
         item = pending.pop(ref)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,39 @@ class _BarStage(Stage):
         counts = " ".join(f"{k} {v:,}" for k, v in self.counts.most_common(4))
         self.bar.update(self.task, completed=self.done, counts=counts, rate=f"{self.rate:,.1f}/s")
 
+    def leave(self) -> None:
+        """A finished stage becomes a plain line where others go on."""
+        with _Display.lock:
+            if _Display.stages > 1:
+                self.bar.remove_task(self.task)
+                self.bar.console.print(f"{self.name}: {self.done:,} done", markup=False, highlight=False)
+
+
+class _Display:
+    """The one live display of the process, for as long as any stage is shown."""
+
+    lock = threading.RLock()
+    bar: Progress | None = None
+    stages = 0
+
+
+@contextmanager
+def _shared_display(fresh: Progress) -> Iterator[Progress]:
+    """A terminal has room for one live display: stages that run side by side are its lines."""
+    with _Display.lock:
+        if _Display.bar is None:
+            _Display.bar = fresh
+            fresh.start()
+        bar, _Display.stages = _Display.bar, _Display.stages + 1
+    try:
+        yield bar
+    finally:
+        with _Display.lock:
+            _Display.stages -= 1
+            if not _Display.stages:
+                bar.stop()
+                _Display.bar = None
+
 
 @contextmanager
 def stage(name: str, total: int) -> Iterator[Stage]:
@@ -85,5 +119,7 @@ def stage(name: str, total: int) -> Iterator[Stage]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[counts]}", style="dim", markup=False),
     )
-    with Progress(*columns, console=console) as bar:
-        yield _BarStage(name, total, bar)
+    with _shared_display(Progress(*columns, console=console)) as bar:
+        made = _BarStage(name, total, bar)
+        yield made
+        made.leave()

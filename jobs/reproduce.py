@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from jobs.authors import missing_simulations, run_authors
 from jobs.badinput import BadInput, reporting_bad_input
-from jobs.cluster import session
+from jobs.cluster import cpus_of, session
 from jobs.config import SweepConfig, as_plain, config_hash
 from jobs.experiments import ORDER, Experiment, experiment
 from jobs.results import Results, read_results
+from jobs.stopping import side_by_side
 from jobs.store import RunFolder
 from jobs.sweep import sweep
 from robustcf.datasets import load
@@ -25,6 +26,7 @@ from robustcf.datasets.named import FOLDER_VARIABLE
 
 UNPROVED = ("feasible", "timeout")
 CLOCK = "wall.jsonl"
+AT_ONCE = 4  # sweeps side by side, if there are as many cores
 
 
 @dataclass(frozen=True)
@@ -73,19 +75,25 @@ def _run_missing(
                 config = going_on(asked)
             if config is not None:
                 missing.append((e, dataset, config))
-    code, read = 0, cache(load)  # each data set is read once
-    if missing:
-        with session(address, 1, cpus) as ray:
-            for e, dataset, config in missing:
-                begin = time.time()
-                with reporting_bad_input(ValueError):
-                    data = read(dataset)
-                if e.draw == "authors":
-                    code = max(code, run_authors(ray, config, e.simulations, data))
-                else:
-                    code = max(code, sweep(config, address, cpus, _lenders(request.output, config), read))
-                _note_time(request.output, e.name, dataset, begin, cpus)
-    return code
+    if not missing:
+        return 0
+    read = cache(load)  # each data set is read once
+    with session(address, 1, cpus) as ray:
+
+        def run(e: Experiment, dataset: str, config: SweepConfig) -> int:
+            begin = time.time()
+            with reporting_bad_input(ValueError):
+                data = read(dataset)
+            if e.draw == "authors":
+                code = run_authors(ray, config, e.simulations, data)
+            else:
+                lenders = _lenders(request.output, config)
+                code = sweep(config, address, cpus, lenders, read, f"{e.name} {dataset}")
+            _note_time(request.output, e.name, dataset, begin, cpus)
+            return code
+
+        at_once = min(cpus_of(ray), AT_ONCE)  # the last hard row of one leaves the cores to another
+        return max(side_by_side((partial(run, *each) for each in missing), at_once))
 
 
 def going_on(config: SweepConfig) -> SweepConfig | None:

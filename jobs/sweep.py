@@ -65,10 +65,12 @@ def sweep(
     cpus: int | None = None,
     lenders: Sequence[RunFolder] = (),
     read: Callable[[str], Dataset] | None = None,
+    title: str = "",
 ) -> int:
     """Run or go on; the exit code.
 
-    `lenders` are runs of the same design, whose first forests are ours; `read` loads a data set.
+    `lenders` are runs of the same design, whose first forests are ours; `read` loads a data set; `title`
+    tells sweeps apart that run side by side.
     """
     run = RunFolder(config.output)
     manifest = run.claim("sweep", config_hash(config))
@@ -99,9 +101,8 @@ def sweep(
             manifest = new_manifest("sweep", config) | {"data_hash": hashes}
             for d in data.values():
                 run.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
-        return _go(
-            config, run, tasks, SweepJob(run, config.sweep, question, config.seed, lenders), data, manifest
-        )
+        job = SweepJob(run, config.sweep, question, config.seed, lenders)
+        return _go(config, run, tasks, job, data, manifest, f"{title}: " if title else "")
 
 
 def _content(data: Dataset) -> str:
@@ -118,6 +119,7 @@ def _go(
     job: SweepJob,
     data: dict[str, Dataset],
     manifest: dict[str, Any],
+    title: str,
 ) -> int:
     journal = Journal(run, manifest)
     journal.write()
@@ -141,7 +143,7 @@ def _go(
         return forests[unit]
 
     missing = shuffled(unit for unit in units if unit.shard not in done)
-    with stage("explaining", len(missing) * config.sweep.rows) as progress:
+    with stage(f"{title}explaining", len(missing) * config.sweep.rows) as progress:
         for _, result in fan_out(
             tasks.ray,
             lambda u: tasks.start(explain_unit, shared, refs[u.dataset], forest_of(u), u, solves=True),
@@ -153,7 +155,7 @@ def _go(
     manifest["seeds"] = _seeds(config, units)
     manifest["validation"] = f"measured on {config.validation.forests} forests per scenario"
     left = shuffled(unit for unit in units if unit.shard not in scored)
-    with stage("validating", len(left)) as progress:
+    with stage(f"{title}validating", len(left)) as progress:
         for unit, (file, rows) in fan_out(
             tasks.ray,
             lambda u: tasks.start(

@@ -16,7 +16,7 @@ ORDER = (
     "naive-100", "naive-400", "authors-100", "authors-400", "saa-100", "isolation", "lof", "robx", "saa-400",
     "evolving", "hard", "retrain-20", "stumps",
 )  # fmt: skip
-TRIAL_LIMIT = 1.0  # seconds
+TRIAL_LIMIT = 0.25  # seconds
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Experiment:
         """The sweep of one data set.
 
         Simulations shrink with the fraction. Where less than one would be left, one row of one is
-        explained for a second, and twenty retrained forests become two: a trial of the whole.
+        explained for a quarter of a second, and twenty retrained forests become two: a trial of the whole.
         """
         tables = dict(self.tables) | dict(self.own.get(dataset, {}))
         sweep = dict(tables["sweep"])
