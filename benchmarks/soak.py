@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -149,20 +150,26 @@ def watch(folder: Path, seconds: float, log: Path) -> dict[str, Any]:
         "wrong": sum(r["wrong"] for r in rounds),
         "codes": sorted({r["code"] for r in rounds}),
         "shots": shots,
-        "memory_mb": {kind: _growth(samples) for kind, samples in sorted(noted.items()) if kind != "gone"},
+        "memory_mb": growth(noted, time.monotonic() - begin),
     }
 
 
-def _growth(samples: list[tuple[float, float]]) -> dict[str, float]:
-    """Medians of the second and the last quarter of the time, and the most ever."""
-    end = samples[-1][0]
-    second = [rss for at, rss in samples if end / 4 <= at < end / 2] or [samples[0][1]]
-    last = [rss for at, rss in samples if at >= end * 3 / 4]
-    return {
-        "second_quarter": round(median(second), 1),
-        "last_quarter": round(median(last), 1),
-        "most": round(max(rss for _, rss in samples), 1),
-    }
+def growth(noted: Mapping[str, list[tuple[float, float]]], seconds: float) -> dict[str, dict[str, float]]:
+    """Per kind of process that lasts: medians of the second and the last quarter, and the most ever."""
+    found = {}
+    for kind, samples in sorted(noted.items()):
+        second = [rss for at, rss in samples if seconds / 4 <= at < seconds / 2]
+        last = [rss for at, rss in samples if at >= seconds * 3 / 4]
+        if second and last and kind != "gone":
+            most = max(rss for _, rss in samples)
+            numbers = {"second_quarter": median(second), "last_quarter": median(last), "most": most}
+            found[kind] = {name: round(value, 1) for name, value in numbers.items()}
+    return found
+
+
+def is_flat(memory: Mapping[str, Mapping[str, float]]) -> bool:
+    """Whether no kind of process grew by more than a twentieth and 5 MB."""
+    return all(m["last_quarter"] <= 1.05 * m["second_quarter"] + 5 for m in memory.values())
 
 
 def main(arguments: list[str]) -> int:
@@ -173,7 +180,8 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         result = watch(Path(folder), 60 * minutes, Path("soak-memory.csv"))
     print(json.dumps(result, indent=1))
-    return 0 if result["exit_code"] == 0 and result["wrong"] == 0 and result["codes"] == [0] else 1
+    right = result["exit_code"] == 0 and result["wrong"] == 0 and result["codes"] == [0]
+    return 0 if right and is_flat(result["memory_mb"]) else 1
 
 
 if __name__ == "__main__":
