@@ -85,7 +85,8 @@ def _what_was_run(material: Material) -> str:
             }
         )
     total = sum(material.seconds.values()) / 60
-    return f"{markdown(lines)}\n\nTogether {total:.0f} minutes." if lines else "Nothing has been run."
+    words = f"Together {total:.0f} minutes; sweeps that ran side by side count one by one."
+    return f"{markdown(lines)}\n\n{words}" if lines else "Nothing has been run."
 
 
 def _span(counts: pd.Series) -> str:
