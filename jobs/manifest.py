@@ -20,7 +20,7 @@ from jobs.config import as_plain, config_hash, methods_of
 from jobs.fanout import Tasks, patiently
 from jobs.manifest_shape import counts_are_sound
 from jobs.progress import stage
-from jobs.store import FORMAT, Published, RunFolder
+from jobs.store import BROKEN, FORMAT, Published, RunFolder
 from robustcf.documents import parse_json
 
 CHECKPOINT = 15.0  # seconds between two writings of the manifest
@@ -112,7 +112,7 @@ def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, d
         content = run.read(name)
         try:
             note = whole_note(content)
-        except (OSError, ValueError):
+        except BROKEN:
             continue  # broken: it will be made again
         found.append((Published(name, len(content), hashlib.sha256(content).hexdigest()), note))
     return found

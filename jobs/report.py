@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from jobs.badinput import BadInput
 from jobs.fanout import TaskFailed, Tasks
 from jobs.progress import stage
@@ -21,7 +19,7 @@ from jobs.report_rows import look_at
 from jobs.report_since import STATES, Side, compare, flat, parts_for, settings_changed
 from jobs.report_tables import Summary, headline, population
 from jobs.rows import Key
-from jobs.store import RunFolder, require_run
+from jobs.store import BROKEN, RunFolder, require_run
 from robustcf.report import Report, render
 from robustcf.report.content import Doubts, Estimate, Population, Since, Survival
 from robustcf.report.words import method_title
@@ -36,7 +34,7 @@ def report_folder(address: str) -> str:
     run, manifest = require_run(address)
     try:
         return report_run(run, manifest)
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+    except (*BROKEN, KeyError) as error:
         raise BadInput(f"{run.shown}: its files are damaged or not ours: {error}") from error
 
 

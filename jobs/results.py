@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from jobs.badinput import BadInput
 from jobs.config import SweepConfig, methods_of
+from jobs.store import BROKEN
 from robustcf.documents import parse_json
 
 FILE = "results.parquet"
@@ -74,7 +75,7 @@ def read_results(path: Path) -> Results:
         note = parse_json((table.schema.metadata or {})[NOTE])
         seconds = {(str(name), str(dataset)): float(value) for name, dataset, value in note["seconds"]}
         rows: pd.DataFrame = table.to_pandas()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (*BROKEN, KeyError, TypeError) as error:
         raise BadInput(f"--results {path}: not the results of a reproduction: {error}") from None
     if missing := [name for name in ALL if name not in rows]:
         raise BadInput(f"--results {path}: column {missing[0]!r} is missing")

@@ -26,6 +26,7 @@ from jobs.uri import is_uri, open_filesystem, without_secrets
 from robustcf.documents import parse_json
 
 FORMAT = 1
+BROKEN = (OSError, pa.ArrowException, ValueError)  # what reading a file of anyone's may raise
 CHANGE = pa.struct(
     [("feature", pa.string()), ("before", pa.string()), ("after", pa.string()), ("delta", pa.float64())]
 )

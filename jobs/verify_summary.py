@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.spreadsheet import harmless_text
-from jobs.store import RunFolder
-from jobs.verify_tables import BROKEN, first_line
+from jobs.store import BROKEN, RunFolder
+from jobs.verify_tables import first_line
 from robustcf.verify import Findings, Tally
 from robustcf.verify.findings import short
 from robustcf.verify.summary import COUNTS, GROUP, MEANS

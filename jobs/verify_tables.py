@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.store import COUNTERFACTUALS, KEYS, RunFolder
+from jobs.store import BROKEN, COUNTERFACTUALS, KEYS, RunFolder
 from robustcf.verify import Block, Changes, Findings
 from robustcf.verify.findings import short
 
 BLOCK = 32_768  # rows checked at a time
 NESTED = ("cohort", "changes", "point")
 PLAIN = [name for name in COUNTERFACTUALS.names if name not in NESTED]
-BROKEN = (OSError, pa.ArrowException, ValueError)  # what reading a file of anyone's may raise
 
 
 def read_whole(

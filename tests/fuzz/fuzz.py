@@ -13,7 +13,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
@@ -21,7 +21,7 @@ INSTRUMENTED = ["jobs", "robustcf", "tomllib", "json", "csv", "zipfile"]
 COMPILED = ["_jit", "cells", "forest", "moves", "problem", "solve.bounds", "solve.engine", "solve.factors"]
 COMPILED += ["solve.incumbent", "solve.milp", "solve.prices", "solve.search"]
 WORDS = re.compile(rb'"[^"\n]*"|[\w.+-]+|\s+|.', re.DOTALL)
-TURN = 300  # seconds of wall time in one process
+TURN = 120  # seconds of wall time in one process
 MEMORY = "/dev/shm"
 TESTS = Path(__file__).parent
 _SCHEMA = ["robustcf/schema.py", "robustcf/feature.py", "robustcf/links.py", "robustcf/transitions.py"]
@@ -48,8 +48,10 @@ def main(seconds: float, names: list[str]) -> int:
         corpus = Path(".fuzz") / name
         corpus.mkdir(parents=True, exist_ok=True)
         begin, inputs, edges, code = _cpu_seconds(), 0, 0, 0
-        while code == 0 and (left := seconds - (_cpu_seconds() - begin)) > 0:
-            code, tried, edges = _turn(name, max(1, min(TURN, round(left))), corpus)
+        for by in cycle(("words", "bytes")):  # bytes alone break a document before its meaning is looked at
+            if code or (left := seconds - (_cpu_seconds() - begin)) <= 0:
+                break
+            code, tried, edges = _turn(name, by, max(1, min(TURN, round(left))), corpus)
             inputs += tried
         minutes, kept = (_cpu_seconds() - begin) / 60, len(os.listdir(corpus))
         outcome = "ok" if code == 0 else f"broken, see {name}-* here"
@@ -64,9 +66,9 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _turn(name: str, seconds: int, corpus: Path) -> tuple[int, int, int]:
+def _turn(name: str, by: str, seconds: int, corpus: Path) -> tuple[int, int, int]:
     """Its exit code, the inputs tried and the edges covered so far."""
-    command = [sys.executable, "-m", "tests.fuzz.fuzz", "--turn", name, str(seconds), str(corpus)]
+    command = [sys.executable, "-m", "tests.fuzz.fuzz", "--turn", name, by, str(seconds), str(corpus)]
     room = {"TMPDIR": MEMORY} if Path(MEMORY).is_dir() else {}  # every input is a file, and a disk is slow
     said = subprocess.run(
         command, stderr=subprocess.PIPE, text=True, errors="replace", env={**os.environ, **room}
@@ -78,7 +80,7 @@ def _turn(name: str, seconds: int, corpus: Path) -> tuple[int, int, int]:
     return said.returncode, int(tried[-1]) if tried else 0, int(edges[-1]) if edges else 0
 
 
-def turn(name: str, seconds: str, corpus: str) -> None:
+def turn(name: str, by: str, seconds: str, corpus: str) -> None:
     """One process of fuzzing, with the corpus of those before it."""
     import atheris
 
@@ -90,37 +92,29 @@ def turn(name: str, seconds: str, corpus: str) -> None:
         (Path(corpus) / f"sample-{number}").write_bytes(sample)
     for once in (TESTS / "crashes" / name).glob("*"):
         (Path(corpus) / f"once-{once.name}").write_bytes(once.read_bytes())
-    words = Path(corpus).with_suffix(".words")
     found = {word for sample in samples for word in re.findall(rb"[A-Za-z_][\w.-]{2,40}", sample)}
+    words = Path(corpus).with_suffix(".words")
     words.write_text("".join(f'"{word.decode()}"\n' for word in sorted(found)))
     options = [f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=4096", "-max_len=20000"]
-    options += [f"-artifact_prefix={os.getcwd()}/{name}-", "-print_final_stats=1", f"-dict={words}"]
-    tools = {} if b"\0" in samples[0] or not samples[0] else {"custom_mutator": _by_words(atheris.Mutate)}
+    options += [f"-artifact_prefix={os.getcwd()}/{name}-", "-print_final_stats=1"]
+    options += [f"-dict={words}"] if found else []
+    tools = {"custom_mutator": by_words} if by == "words" else {}
     atheris.Setup([sys.argv[0], *options, corpus], parser, **tools)
     atheris.Fuzz()
 
 
-def _by_words(by_bytes: Callable[[bytes, int], bytes]) -> Callable[[bytes, int, int], bytes]:
-    """A mutator of text: every other time words, numbers or lines change places instead of bytes.
-
-    Bytes alone break a document long before its meaning is looked at.
-    """
+def by_words(content: bytes, most: int, seed: int) -> bytes:
+    """The content with a few words or lines replaced, put in or left out, or a byte changed."""
     from tests.fuzz.test_parsers import TOKENS, VALUES
 
-    odd = [*TOKENS, *(value.encode() for value in VALUES)]
-
-    def mutated(content: bytes, most: int, seed: int) -> bytes:
-        rng = random.Random(seed)
-        if not content or rng.random() < 0.5:
-            return by_bytes(content, most)
-        pieces = content.splitlines(keepends=True) if rng.random() < 0.3 else WORDS.findall(content)
-        for _ in range(rng.randrange(1, 4)):
-            at, donor = rng.randrange(len(pieces)), rng.choice([rng.choice(pieces), rng.choice(odd)])
-            pieces[at : at + rng.randrange(2)] = rng.choice([[donor], [donor], []])
-            pieces = pieces or [b""]
-        return b"".join(pieces)[:most]
-
-    return mutated
+    rng = random.Random(seed)
+    pieces = content.splitlines(keepends=True) if rng.random() < 0.3 else WORDS.findall(content)
+    for _ in range(rng.randrange(1, 4)):
+        pieces = pieces or [b""]
+        odd = rng.choice([*TOKENS, *(value.encode() for value in VALUES), rng.randbytes(1)])
+        at, donor = rng.randrange(len(pieces)), rng.choice([rng.choice(pieces), odd])
+        pieces[at : at + rng.randrange(2)] = rng.choice([[donor], [donor], []])
+    return b"".join(pieces)[:most]
 
 
 def _lines(name: str, corpus: Path) -> str:

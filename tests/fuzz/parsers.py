@@ -26,7 +26,7 @@ from jobs.badinput import BadInput
 from jobs.config import AuditConfig, SweepConfig, as_plain, config_hash, read_config
 from jobs.manifest import whole_note
 from jobs.manifest_shape import counts_are_sound
-from jobs.store import COUNTERFACTUALS, RunFolder
+from jobs.store import BROKEN, COUNTERFACTUALS, RunFolder
 from jobs.tables import plan_table, read_chunk
 from robustcf.datasets import DatasetError, read_typed_csv
 from robustcf.encode import encode, read_rows
@@ -178,7 +178,7 @@ def manifest(content: bytes) -> None:
         assert run.manifest() == found
 
 
-@refused(OSError, ValueError)
+@refused(*BROKEN)
 def shard(content: bytes) -> None:
     """A finished shard that a resume finds: whole with a sound note, or made again."""
     note = whole_note(content)
