@@ -28,7 +28,7 @@ def terminable() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def side_by_side(runs: Iterable[Callable[[], T]], at_once: int) -> Iterator[T]:
