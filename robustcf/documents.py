@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 DEEPEST = 64  # tables within tables; files of ours need a tenth of it
 MOST = 2**63  # TOML's whole numbers, and Parquet's, have 64 bits
+# A key of more parts than tables may be nested: tomllib's time grows with the square of their number.
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_DEEP_KEY = re.compile(rf"(?<![\w-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}")
 
 
 class DocumentError(ValueError):
@@ -23,6 +27,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     ...
     robustcf.documents.DocumentError: a whole number of more than 64 bits
     """
+    if _DEEP_KEY.search(text):
+        raise DocumentError("nested too deeply")
     document: dict[str, Any] = _parsed(tomllib.loads, text)
     return document
 
