@@ -111,6 +111,8 @@ class Feature:
             object.__setattr__(self, "allowed", tuple(plain(v) for v in self.allowed))
         if self.kind != "continuous" and not self.values:
             self._fail("has no values")
+        if self.kind == "continuous" and self.values:
+            self._fail("is continuous: values mean nothing; low and high are its range, allowed lists values")
         if len(set(self.values)) != len(self.values):
             self._fail("lists a value twice")
         if self.kind == "binary" and len(self.values) > 2:
