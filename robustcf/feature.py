@@ -130,6 +130,9 @@ class Feature:
         for value in self.allowed or ():
             if not self.is_number and value not in self._codes:
                 self._fail(f"allows {value!r}, which is not one of its values")
+        for key in (f.name for f in fields(self)):  # a fingerprint, and JSON, can hold no other numbers
+            for odd in _not_finite(getattr(self, key)):
+                self._fail(f"{key} holds {odd}; give a finite number, or leave it out")
 
     def _check_numbers(self) -> None:
         declared = (self.lower, self.upper, self.step)
@@ -303,6 +306,13 @@ def typed(table: Mapping[str, Any], name: str) -> dict[str, Any]:
             if key in ("values", "allowed") and not scalars:
                 raise SchemaError(f"feature {name!r}: {key} must hold words or numbers")
     return {k: tuple(v) if k in _LISTS and v is not None else v for k, v in table.items()}
+
+
+def _not_finite(value: Any) -> list[float]:
+    """Every `inf` and `nan` within a value of a feature."""
+    if isinstance(value, tuple | list):
+        return [odd for inner in value for odd in _not_finite(inner)]
+    return [value] if isinstance(value, float) and not math.isfinite(value) else []
 
 
 def plain(value: Any) -> Value:
