@@ -272,17 +272,22 @@ def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
 
 
 def predicted(table: pd.DataFrame) -> Figure:
-    """Validity that the explained forest predicts of its own points, and what retraining measures."""
-    figure = Figure(figsize=(5.6, 4.2), layout="constrained")
+    """Validity that the explained forest predicts of its own points, and what retraining measures.
+
+    Marks grow with the number of points behind them.
+    """
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     axes.plot([0.5, 1], [0.5, 1], "k--", linewidth=1, label="as predicted")
     for k, dataset in enumerate(in_order(table["dataset"])):
         part = table[table["dataset"] == dataset].sort_values("predicted")
-        axes.plot(part["predicted"], part["measured"], marker="os^Dvp*d"[k % 8], label=short(dataset))
+        x, y, mark = part["predicted"], part["measured"], "os^Dvp*d"[k % 8]
+        (line,) = axes.plot(x, y, marker=mark, markersize=4, linewidth=0.8, label=short(dataset))
+        axes.scatter(x, y, s=2 * part["n"], marker=mark, color=line.get_color(), alpha=0.4)
     axes.set(xlabel="predicted from the explained forest alone", ylabel="measured on retrained forests")
     axes.set(xlim=(0.48, 1.01), ylim=(0, 1.02))
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

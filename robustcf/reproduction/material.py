@@ -47,7 +47,7 @@ class Material:
         return self._per_experiment(targets.together)
 
     def _per_experiment(self, made: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-        experiments = [*(claim.experiment for claim in self.paper.targets), "hard"]
+        experiments = [*(claim.experiment for claim in self.paper.targets), "retrain-20", "hard"]
         found = [made(self.rows[self.rows["experiment"] == name]) for name in experiments]
         return pd.concat([t for t in found if len(t)] or [pd.DataFrame()])
 
