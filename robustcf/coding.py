@@ -93,7 +93,7 @@ def wrong_coding(feature: Feature) -> str | None:
 
 
 def _wrong_operation(operation: Any) -> str | None:
-    if not (isinstance(operation, tuple) and len(operation) == 2 and operation[0] in _APPLY):
+    if not (isinstance(operation, tuple) and len(operation) == 2 and operation[0] in tuple(_APPLY)):
         return f"{operation!r} is not a number after one of {', '.join(_APPLY)}"
     name, argument = operation
     if isinstance(argument, bool) or not isinstance(argument, int | float) or not math.isfinite(argument):

@@ -1,12 +1,17 @@
 """Parsers fed with mutilated files: an answer or one line, never a traceback, a hang or a stray file."""
 
+import tomllib
+from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomli_w
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.parsers import AUDIT, PARSERS
+from tests.fuzz.parsers import PARSERS
 
 CRASHES = Path(__file__).parent / "crashes"
 TOKENS = [
@@ -19,7 +24,8 @@ TOKENS = [
 
 VALUES = [
     "0", "-1", "1.5", "nan", "inf", "true", '""', '"naive"', "[]", "[1, 'a']", "{}", "{a = 1}", "[{}]",
-    "1979-05-27", "[[]]", "9223372036854775807", "1e308", '"trees-99999999999999999999"',
+    "1979-05-27", "[[]]", "9223372036854775807", "1e308", '"trees-99999999999999999999"', "[[{}, 1.0]]",
+    "-inf", '"*"', "12:30:00", "5e-324", "[[1, 2], [3, 4]]",
 ]  # fmt: skip
 
 
@@ -51,22 +57,40 @@ def test_a_mutilated_file_is_read_or_refused(name: str) -> None:
     check()
 
 
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value within a document."""
+    if here:
+        yield here
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from places(one, (*here, key))
+
+
 @st.composite
-def odd_values(draw: st.DrawFn) -> bytes:
-    """A config whose values are of any type: each line's value is replaced or kept."""
-    lines = []
-    for line in AUDIT.decode().splitlines():
-        if " = " in line and draw(st.integers(0, 5)) == 0:
-            value = draw(st.sampled_from(VALUES))
-            line = f"{line.split(' = ')[0]} = {value}"
-        lines.append(line)
-    return "\n".join(lines).encode()
+def odd_values(draw: st.DrawFn, samples: list[bytes]) -> bytes:
+    """A document in which values, at any depth, are of any type or missing."""
+    document = tomllib.loads(draw(st.sampled_from(samples)).decode())
+    for _ in range(draw(st.integers(1, 3))):
+        *way, last = draw(st.sampled_from(list(places(document)) or [("name",)]))
+        table = reduce(lambda found, key: found[key], way, document)
+        value = draw(st.sampled_from([None, *VALUES]))
+        if value is not None:
+            table[last] = tomllib.loads(f"x = {value}")["x"]
+        elif isinstance(table, list) or last in table:
+            del table[last]
+    return tomli_w.dumps(document).encode()
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
-@given(odd_values())
-def test_a_config_of_odd_values_is_read_or_refused(content: bytes) -> None:
-    PARSERS["config"][0](content)
+@pytest.mark.parametrize("name", ["config", "schema"])
+def test_a_document_of_odd_values_is_read_or_refused(name: str) -> None:
+    parser, samples = PARSERS[name]
+
+    @settings(derandomize=True, max_examples=500, deadline=None)
+    @given(odd_values(samples))
+    def check(content: bytes) -> None:
+        parser(content)
+
+    check()
 
 
 @pytest.mark.parametrize(
