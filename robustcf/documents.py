@@ -34,7 +34,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value; `NaN` and half characters, which cannot be written again, are refused too."""
+    """The value; `NaN`, `1e999` and half characters, which cannot be written again, are refused too."""
     return _parsed(_strict_json, text)
 
 
@@ -63,7 +63,7 @@ def _within(value: Any) -> list[Any]:
 
 def _strict_json(text: str | bytes) -> Any:
     value = json.loads(text, parse_constant=_refuse_constant)
-    json.dumps(value, ensure_ascii=False).encode()
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 
 
