@@ -14,6 +14,10 @@ from jobs.reproduce import Request, going_on, reproduce
 from jobs.results import Results, read_results
 from jobs.store import RunFolder
 from robustcf.datasets.registry import PAPER_SETS
+from robustcf.reproduction import tables
+from robustcf.reproduction.material import Material
+from robustcf.reproduction.page import page
+from robustcf.reproduction.paper import paper
 
 NAMES = ("naive-100", "authors-100", "saa-100", "hard", "retrain-20")
 SIZES = {"naive-100": 1, "naive-400": 1, "saa-100": 24, "saa-400": 24, "evolving": 24, "isolation": 6}
@@ -170,3 +174,22 @@ def test_bad_requests_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
         (line,) = capsys.readouterr().err.splitlines()
         assert words in line
         assert not (tmp_path / "out").exists()
+
+
+def test_the_rows_kept_beside_the_manual_s_page_give_its_lines() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    found = read_results(docs / "reproduction" / "results.parquet")
+    rows = found.rows
+    titles = {name: (experiment(name).title, experiment(name).source) for name in ORDER}
+    planned = {name: experiment(name).simulations for name in ORDER}
+    datasets = pd.DataFrame(columns=["dataset"])
+    made = page(
+        Material(rows, tables.validity_table(rows), datasets, titles, planned, found.seconds, paper()), []
+    )
+    _, *sections = made.split("\n#")
+    kept = (docs / "reproduction.md").read_text(encoding="utf-8")
+    for title in ("Twenty retrained forests per point", titles["retrain-20"][0], titles["saa-400"][0]):
+        (section,) = (s for s in sections if s.startswith(f"## {title}\n"))
+        lines = [line for line in section.splitlines() if line.startswith("| ")]
+        assert len(lines) > 3
+        assert [line for line in lines if line not in kept] == []
