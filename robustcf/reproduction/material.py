@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from robustcf.reproduction import tables, targets
+from robustcf.reproduction import dominance, tables, targets
 from robustcf.reproduction.paper import Paper
 
 PARETO = ("naive-100", "saa-100", "isolation", "lof", "robx")
@@ -61,12 +61,12 @@ class Material:
 
     @cached_property
     def identical(self) -> pd.DataFrame:
-        kept = tables.on_identical_rows(self.compared)
+        kept = dominance.on_identical_rows(self.compared)
         return tables.validity_table(kept) if len(kept) else kept
 
     @cached_property
     def dominance(self) -> pd.DataFrame:
-        return tables.dominance(self.compared)
+        return dominance.dominance(self.compared)
 
     @cached_property
     def unproved(self) -> pd.DataFrame:

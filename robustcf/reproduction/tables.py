@@ -1,4 +1,4 @@
-"""The tables: validity by method, ours beside the paper's, dominance, what is not proved.
+"""The tables: validity by method, ours beside the paper's, what is not proved.
 
 All of them are made of one frame of rows, a line per (experiment, data set, simulation, row, method):
 `experiment, dataset, simulation, instance_id, method, alpha, beta, parameter, voting, n_trees, status,
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from robustcf.reproduction.compare import (
@@ -122,62 +121,6 @@ def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
                     "low": low,
                     "high": high,
                     "agrees": low <= 0 <= high,
-                }
-            )
-    return pd.DataFrame(lines)
-
-
-def on_identical_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows for which every method of their data set has a point: the same rows under all of them."""
-    keys = ["simulation", "instance_id"]
-    kept = []
-    for _, group in rows[rows["valid"].notna()].groupby("dataset", sort=False):
-        methods = group.groupby(METHOD, dropna=False).ngroups
-        counts = group.groupby(keys)["valid"].transform("size")
-        kept.append(group[counts == methods])
-    return pd.concat(kept) if kept else rows.iloc[:0]
-
-
-def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """For each benchmark setting: does a robust setting lie nearer and hold at least as often?
-
-    `margin` is by how much the best robust setting that lies no farther is more valid, with a
-    bootstrap interval over simulations in which the settings are chosen again each time.
-    """
-    lines = []
-    for dataset, group in on_identical_rows(rows).groupby("dataset", sort=False):
-        cube = group.groupby([*METHOD, "simulation"], dropna=False, sort=False)[["distance", "valid"]].sum()
-        wide = cube.unstack("simulation")
-        sizes = group.groupby("simulation")["instance_id"].nunique()
-        distance = wide["distance"][sizes.index].to_numpy()
-        valid = wide["valid"][sizes.index].to_numpy()
-        names = wide.index.to_frame(index=False)
-        robust = names["method"].isin(ROBUST).to_numpy()
-        if not robust.any() or robust.all():
-            continue
-        drawn = np.random.default_rng(seed).integers(0, len(sizes), size=(draws, len(sizes)))
-        weights = np.vstack([np.ones(len(sizes)), [np.bincount(d, minlength=len(sizes)) for d in drawn]])
-        total = weights @ sizes.to_numpy()
-        far, good = (weights @ distance.T) / total[:, None], (weights @ valid.T) / total[:, None]
-        for j in np.flatnonzero(~robust):
-            within = far[:, robust] <= far[:, [j]] + 1e-12
-            best = np.where(within, good[:, robust], -np.inf).max(axis=1)
-            margin = best - good[:, j]
-            found = margin[1:][np.isfinite(margin[1:])]
-            low, high = np.quantile(found, [0.025, 0.975]) if len(found) else (np.nan, np.nan)
-            beaten = within[0] & (good[0, robust] >= good[0, j] - 1e-12)
-            strictly = (far[0, robust] < far[0, j] - 1e-12) | (good[0, robust] > good[0, j] + 1e-12)
-            lines.append(
-                {"dataset": dataset}
-                | names.iloc[j].to_dict()
-                | {
-                    "rows": int(sizes.sum()),
-                    "distance": far[0, j],
-                    "validity": good[0, j],
-                    "dominated": bool((beaten & strictly).any()),
-                    "margin": margin[0] if np.isfinite(margin[0]) else np.nan,
-                    "margin_low": low,
-                    "margin_high": high,
                 }
             )
     return pd.DataFrame(lines)

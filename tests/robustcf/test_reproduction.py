@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linprog
 from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
@@ -23,6 +24,7 @@ from robustcf.reproduction.compare import (
     holm,
     wilson_of,
 )
+from robustcf.reproduction.dominance import dominance, front_at, on_identical_rows
 from robustcf.reproduction.material import Material
 from robustcf.reproduction.page import page
 from robustcf.reproduction.paper import SHORT, paper
@@ -158,27 +160,44 @@ def test_false_alarms_over_all_levels_are_as_rare_as_they_should_be() -> None:
     assert np.mean(alarms) <= 0.09  # 5 % and three standard errors
 
 
-def test_dominance_is_judged_on_identical_rows() -> None:
-    half = np.tile([1, 1, 0, 0], (10, 1))
-    most = np.tile([1, 1, 1, 0], (10, 1))
-    rows = pd.concat(
+def on_the_plane() -> pd.DataFrame:
+    """Naive (0.1, 50 %) and Direct-SAA (0.2, 75 %), with RobX around them, 40 rows each."""
+    half, most = np.tile([1, 1, 0, 0], (10, 1)), np.tile([1, 1, 1, 0], (10, 1))
+    return pd.concat(
         [
+            make_rows("spambase", "naive", half, 0.1),
             make_rows("spambase", "direct-saa", most, 0.2, alpha=0.2),
             make_rows("spambase", "robx", half, 0.3, parameter=0.5),
             make_rows("spambase", "robx", np.ones((10, 4)), 0.3, parameter=0.7),
-            make_rows("spambase", "naive", half, 0.1),
+            make_rows("spambase", "robx", half, 0.16, parameter=0.9),
         ]
     )
-    table = tables.dominance(rows).set_index(["method", "parameter"])
-    assert table["dominated"].tolist() == [True, False, False]
-    assert table.loc[("robx", 0.5), "margin"] == pytest.approx(0.25)
-    assert table.loc[("robx", 0.7), "margin"] == pytest.approx(-0.25)
-    assert np.isnan(table["margin"].iloc[2])  # naive lies nearer than every robust setting
+
+
+def test_dominance_is_judged_on_identical_rows() -> None:
+    rows = on_the_plane()
+    table = dominance(rows).set_index("parameter")
+    assert table["dominated"].to_dict() == {0.5: True, 0.7: False, 0.9: False}
+    assert table["margin"].to_dict() == pytest.approx({0.5: 0.25, 0.7: -0.25, 0.9: 0.15})
+    # at 0.9 the front lies between naive and Direct-SAA
+    alone = dominance(rows[rows["method"] != "naive"]).set_index("parameter")
+    assert np.isnan(alone.loc[0.9, "margin"])  # nothing lies as near
     lacking = rows.copy()
     lacking.loc[(lacking["method"] == "naive") & (lacking["simulation"] == 0), "valid"] = np.nan
-    kept = tables.on_identical_rows(lacking)
+    kept = on_identical_rows(lacking)
     assert (kept["simulation"] > 0).all()
-    assert len(kept) == 4 * 36
+    assert len(kept) == 5 * 36
+
+
+def test_the_front_is_the_concave_hull_of_the_settings() -> None:
+    """Against the linear programme that mixes all of them, not two."""
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        far, good = rng.random((2, 1, rng.integers(1, 6)))
+        at = rng.random()
+        best = linprog(-good[0], far, [at], np.ones_like(far), [1.0], bounds=(0, 1))
+        expected = -best.fun if best.status == 0 else -np.inf
+        assert front_at(np.array([at]), far, good) == pytest.approx(expected)
 
 
 def test_solves_without_a_proof_are_listed_by_name() -> None:

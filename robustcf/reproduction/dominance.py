@@ -1,0 +1,84 @@
+"""Robust explanations against benchmarks on the plane of distance and validity, on identical rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from robustcf.reproduction.tables import METHOD, ROBUST
+
+TINY = 1e-12
+
+
+def on_identical_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows for which every method of their data set has a point: the same rows under all of them."""
+    keys = ["simulation", "instance_id"]
+    kept = []
+    for _, group in rows[rows["valid"].notna()].groupby("dataset", sort=False):
+        methods = group.groupby(METHOD, dropna=False).ngroups
+        counts = group.groupby(keys)["valid"].transform("size")
+        kept.append(group[counts == methods])
+    return pd.concat(kept) if kept else rows.iloc[:0]
+
+
+def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """For each benchmark setting: does a robust setting lie nearer and hold at least as often?
+
+    `margin` is by how much the robust front is more valid at the benchmark's own distance, with a bootstrap
+    interval over simulations in which the front is drawn again each time. See `front_at`.
+    """
+    lines = []
+    for dataset, group in on_identical_rows(rows).groupby("dataset", sort=False):
+        cube = group.groupby([*METHOD, "simulation"], dropna=False, sort=False)[["distance", "valid"]].sum()
+        wide = cube.unstack("simulation")
+        sizes = group.groupby("simulation")["instance_id"].nunique()
+        names = wide.index.to_frame(index=False)
+        robust, naive = names["method"].isin(ROBUST).to_numpy(), (names["method"] == "naive").to_numpy()
+        if not robust.any() or (robust | naive).all():
+            continue
+        drawn = np.random.default_rng(seed).integers(0, len(sizes), size=(draws, len(sizes)))
+        weights = np.vstack([np.ones(len(sizes)), [np.bincount(d, minlength=len(sizes)) for d in drawn]])
+        total = (weights @ sizes.to_numpy())[:, None]
+        far = weights @ wide["distance"][sizes.index].to_numpy().T / total
+        good = weights @ wide["valid"][sizes.index].to_numpy().T / total
+        family = robust | naive
+        for j in np.flatnonzero(~family):
+            margin = front_at(far[:, j], far[:, family], good[:, family]) - good[:, j]
+            found = margin[1:][np.isfinite(margin[1:])]
+            low, high = np.quantile(found, [0.025, 0.975]) if len(found) else (np.nan, np.nan)
+            beaten = (far[0, robust] <= far[0, j] + TINY) & (good[0, robust] >= good[0, j] - TINY)
+            strictly = (far[0, robust] < far[0, j] - TINY) | (good[0, robust] > good[0, j] + TINY)
+            lines.append(
+                {"dataset": dataset}
+                | names.iloc[j].to_dict()
+                | {
+                    "rows": int(sizes.sum()),
+                    "distance": far[0, j],
+                    "validity": good[0, j],
+                    "dominated": bool((beaten & strictly).any()),
+                    "margin": margin[0] if np.isfinite(margin[0]) else np.nan,
+                    "margin_low": low,
+                    "margin_high": high,
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def front_at(distance: np.ndarray, far: np.ndarray, good: np.ndarray) -> np.ndarray:
+    """The best validity to be had at a mean distance, from settings (columns) or two of them at random.
+
+    Giving some customers the points of one setting and some those of another has the mean distance and
+    validity between the two, so what can be had is the concave hull of the settings. Minus infinity where
+    all of them lie farther. One answer per row of the arrays.
+
+    >>> front_at(np.array([1.5, 9.0, 0.5]), np.array([[1.0, 2.0]] * 3), np.array([[0.2, 0.8]] * 3))
+    array([ 0.5,  0.8, -inf])
+    """
+    distance = distance[:, None]
+    near = far <= distance + TINY
+    single = np.where(near, good, -np.inf).max(axis=1)
+    step = far[:, None, :] - far[:, :, None]  # from the nearer, by row, to the farther, by column
+    across = near[:, :, None] & ~near[:, None, :] & (step > TINY)
+    share = np.where(across, (distance - far)[:, :, None] / np.where(across, step, 1.0), 0.0)
+    mixed = good[:, :, None] + share.clip(0, 1) * (good[:, None, :] - good[:, :, None])
+    return np.maximum(single, np.where(across, mixed, -np.inf).max(axis=(1, 2)))
