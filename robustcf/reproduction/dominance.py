@@ -81,4 +81,5 @@ def front_at(distance: np.ndarray, far: np.ndarray, good: np.ndarray) -> np.ndar
     across = near[:, :, None] & ~near[:, None, :] & (step > TINY)
     share = np.where(across, (distance - far)[:, :, None] / np.where(across, step, 1.0), 0.0)
     mixed = good[:, :, None] + share.clip(0, 1) * (good[:, None, :] - good[:, :, None])
-    return np.maximum(single, np.where(across, mixed, -np.inf).max(axis=(1, 2)))
+    best: np.ndarray = np.maximum(single, np.where(across, mixed, -np.inf).max(axis=(1, 2)))
+    return best
