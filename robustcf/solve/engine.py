@@ -156,6 +156,9 @@ class _Search:
                 todo.append(node)
             else:
                 todo += self._without_prices(problem, node)
+        for node in todo:  # out of time: halves nobody looked at still have only their parents' bounds
+            if node.relaxed:
+                self._filter(F, stack, node)
         return min([self.upper, lowest] + [node.bound for node in todo])
 
     def _round(self, problem: Problem, relaxation: Relaxation) -> None:

@@ -7,12 +7,14 @@ import time
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from robustcf.cells import compile_geometry
-from robustcf.encode import read_rows
+from robustcf.encode import encode, read_rows
 from robustcf.moves import moves_of
 from robustcf.problem import Problem, build_problem, inside, leaf_votes, reduce, restrict, votes_needed
 from robustcf.solve import Limits, engine, get_engine
@@ -26,10 +28,31 @@ def credit_problems(n_trees: int, depth: int, rows: int, tau: float, voting: str
     """Problems of customers of the embedded data."""
     data = rc.datasets.synthetic_credit(n=400, seed=depth)
     model = RandomForestClassifier(n_trees, max_depth=depth, random_state=depth)
-    X = data.encode(data.X)
-    forest = rc.Forest.from_sklearn(model.fit(X, data.y))
-    geometry = compile_geometry(forest, data.schema)
-    numbers = read_rows(data.schema, data.X).numbers
+    return problems_of(model, data.schema, data.X, data.y, rows, tau, voting)
+
+
+def continuous_problems(rows: int, tau: float) -> list[Problem]:
+    """Harder ones: fifteen continuous features, ten of which tell something."""
+    numbers, y = make_classification(400, 15, n_informative=10, class_sep=0.6, random_state=0)
+    X = pd.DataFrame(numbers.round(2)).add_prefix("x")
+    return problems_of(
+        RandomForestClassifier(60, max_depth=4, random_state=0), rc.Schema.from_frame(X), X, y, rows, tau
+    )
+
+
+def problems_of(
+    model: RandomForestClassifier,
+    schema: rc.Schema,
+    frame: pd.DataFrame,
+    y: np.ndarray,
+    rows: int,
+    tau: float,
+    voting: str = "soft",
+) -> list[Problem]:
+    numbers = read_rows(schema, frame).numbers
+    X = encode(schema, numbers)
+    forest = rc.Forest.from_sklearn(model.fit(X, y))
+    geometry = compile_geometry(forest, schema)
     problems = []
     for i in np.flatnonzero(forest.predict(X) == 0)[:rows]:
         votes, needed = leaf_votes(geometry, 1, voting), votes_needed(geometry, 1, voting, tau)
@@ -182,3 +205,29 @@ def test_limit_leaves_a_point_and_a_valid_bound() -> None:
         assert cut_short.status in ("feasible", "optimal")
         assert cut_short.lower_bound <= truth.objective + 1e-9 <= cut_short.objective + 2e-9
     assert own.nearest(problem, Limits(0.0)).status in ("unknown", "feasible")
+
+
+def test_a_limit_on_nodes_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (IMPATIENT | {"ENUMERATE": 0}).items():
+        monkeypatch.setattr(engine, name, value)
+    rng = np.random.default_rng(11)
+    own, oracle, cut_short = engine.OwnEngine(), get_engine("oracle"), 0
+    for k in range(600):
+        problem = random_problem(rng)
+        truth = oracle.nearest(problem, Limits())
+        start = find_incumbent(problem, cheapest(problem))
+        answer = own.nearest(problem, Limits(nodes=1 + k % 6), start)
+        assert answer.lower_bound <= truth.objective + 1e-9
+        assert answer.objective >= truth.objective - 1e-9
+        cut_short += answer.status == "feasible"
+    assert cut_short > 20
+
+
+def test_the_bound_at_a_limit_counts_the_halves_nobody_looked_at() -> None:
+    problem = continuous_problems(3, 0.6)[2]
+    start = find_incumbent(problem, cheapest(problem))
+    assert start is not None
+    problem, own = reduce(problem, problem.objective(start)), get_engine("engine")
+    early, later, truth = (own.nearest(problem, Limits(nodes=n)) for n in (100, 400, math.inf))
+    assert (early.status, later.status, truth.status) == ("feasible", "feasible", "optimal")
+    assert early.lower_bound < later.lower_bound < truth.objective
