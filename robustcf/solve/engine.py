@@ -33,6 +33,7 @@ from robustcf.solve.search import (
     start_search,
     try_cheaper,
 )
+from robustcf.solve.shared import Shared
 
 ENUMERATE = 400_000  # leaf visits that trying every cheaper choice may cost
 ROUNDS = 10  # of price ascent before the first filter
@@ -75,6 +76,7 @@ class _Search:
     most_nodes: float = math.inf
     cells: np.ndarray | None = None
     nodes: int = 0
+    shared: Shared | None = None  # until it was asked
 
     @property
     def finished(self) -> bool:
@@ -133,6 +135,9 @@ class _Search:
             if node.prices is not None and self._filter(F, stack, node):
                 continue
             shrunk = node.alive.sum() < SHRUNK * len(node.alive)
+            if not shrunk and self.shared is not None and self.shared.ready(problem, self.upper):
+                todo += self._screened(problem, node)
+                continue
             if node.prices is not None and not shrunk:
                 left = self._run(problem, F, stack, node, budget if node.relaxed else QUICK)
                 if not left or self.finished:
@@ -140,6 +145,9 @@ class _Search:
                     continue
             if shrunk:
                 lowest = min(lowest, self.solve(restrict(problem, node.alive, math.inf), node.bound))
+                continue
+            if self.shared is not None:
+                todo += self._screened(problem, node)
                 continue
             fresh = relaxation is None
             if relaxation is None:
@@ -160,6 +168,18 @@ class _Search:
             if node.relaxed:
                 self._filter(F, stack, node)
         return min([self.upper, lowest] + [node.bound for node in todo])
+
+    def _screened(self, problem: Problem, node: _Open) -> list[_Open]:
+        """What the grid's relaxation leaves of a node; it is asked but once."""
+        assert self.shared is not None
+        shared, self.shared = self.shared, None
+        if not shared.prepare(problem, self.upper):
+            return [node]
+        found = shared.keep(problem, node.alive, self.upper, self.end - time.monotonic())
+        if found is None:
+            return [node]
+        bound, alive = max(node.bound, found[0]), found[1]
+        return [_Open(alive, bound, None)] if bound < self.upper - EPSILON else []
 
     def _round(self, problem: Problem, relaxation: Relaxation) -> None:
         """Look for better choices near the relaxation's solution."""
@@ -306,8 +326,14 @@ class OwnEngine:
         compile_kernels()
 
     def nearest(
-        self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None, lower_bound: float = 0.0
+        self,
+        problem: Problem,
+        limits: Limits,
+        incumbent: np.ndarray | None = None,
+        lower_bound: float = 0.0,
+        shared: Shared | None = None,
     ) -> Solution:
+        """As every engine; `shared` is the relaxation of the grid that the problem is part of."""
         if (settled := settle(problem)) is not None:
             return settled
         end, units, nodes = time.monotonic() + limits.seconds, vote_units(problem), 0
@@ -322,7 +348,9 @@ class OwnEngine:
             reached = choice_within(problem, reach.cells)
             assert reached is not None
             incumbent = improve(problem, reached)
-        search = _Search(problem.objective(incumbent), False, units, end, most_nodes=limits.nodes)
+        search = _Search(
+            problem.objective(incumbent), False, units, end, most_nodes=limits.nodes, shared=shared
+        )
         remaining = search.solve(problem)
         choice = incumbent if search.cells is None else choice_within(problem, search.cells)
         assert choice is not None

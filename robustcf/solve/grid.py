@@ -7,14 +7,16 @@ is a lower bound at every higher one, so the grid is climbed upwards with one po
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from robustcf.problem import Problem, choice_within, inside, reduce
 from robustcf.solve.contract import BestScore, Engine, Limits, Solution, cheapest, settle
+from robustcf.solve.engine import OwnEngine
 from robustcf.solve.incumbent import find_incumbent, improve
+from robustcf.solve.shared import Shared
 
 
 @dataclass
@@ -51,9 +53,10 @@ def solve_grid(
     for p in at.values():
         if settle(p) is None and (found := find_incumbent(p, cheapest(p))) is not None:
             pool.add(found)
+    shared = _shared(problem, at.values(), pool) if isinstance(engine, OwnEngine) else None
     lower = 0.0
     for demand, p in at.items():
-        solution = _solve_one(p, pool, engine, limits, lower)
+        solution = _solve_one(p, pool, engine, limits, lower, shared)
         if solution.status == "infeasible":  # and so is every higher demand
             solutions |= {d: solution for d in at if d >= demand}
             break
@@ -64,11 +67,19 @@ def solve_grid(
     return [solutions[demand] for demand in demands]
 
 
+def _shared(problem: Problem, demands: Iterable[Problem], pool: Pool) -> Shared | None:
+    """A relaxation for all of several demands that something is known to reach."""
+    reached = [best for p in demands if (best := pool.best(p.demand)) is not None]
+    return Shared(problem, [problem.objective(best) for best in reached]) if len(reached) > 1 else None
+
+
 def _with_first(problem: Problem, demand: int) -> np.ndarray:
     return np.concatenate([[demand], problem.demand[1:]]).astype(np.int64)
 
 
-def _solve_one(p: Problem, pool: Pool, engine: Engine, limits: Limits, lower: float) -> Solution:
+def _solve_one(
+    p: Problem, pool: Pool, engine: Engine, limits: Limits, lower: float, shared: Shared | None = None
+) -> Solution:
     if (settled := settle(p)) is not None:
         return settled
     incumbent = pool.best(p.demand)
@@ -78,7 +89,12 @@ def _solve_one(p: Problem, pool: Pool, engine: Engine, limits: Limits, lower: fl
         if objective <= lower * (1 + 1e-12):
             return Solution("optimal", incumbent, objective, objective)
     reduced = reduce(p, math.inf if incumbent is None else p.objective(incumbent))
-    solution = engine.nearest(reduced, limits, inside(reduced, p, incumbent), lower)
+    start = inside(reduced, p, incumbent)
+    if shared is not None and isinstance(engine, OwnEngine):
+        shared.ask(p.demand)
+        solution = engine.nearest(reduced, limits, start, lower, shared)
+    else:
+        solution = engine.nearest(reduced, limits, start, lower)
     return _in_terms_of(p, reduced, solution, incumbent, lower)
 
 

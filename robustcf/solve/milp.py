@@ -157,8 +157,10 @@ def _unit(problem: Problem, condition: int) -> float:
     return float(max(1, np.abs(votes).max())) if len(votes) else 1.0
 
 
-def build_model(problem: Problem) -> Milp:
-    """The whole formulation; conditions' score rows come last."""
+def build_model(problem: Problem, units: np.ndarray | None = None) -> Milp:
+    """The whole formulation; conditions' score rows come last, in the given units of a vote."""
+    if units is None:
+        units = np.array([_unit(problem, g) for g in range(len(problem.demand))])
     question, n_questions = _questions(problem)
     if problem.n_leaves:
         rows, columns, values, upper, links_from = _link_rows(problem, question, n_questions)
@@ -182,9 +184,8 @@ def build_model(problem: Problem) -> Milp:
             cost[q : q + size] = prices
             ones.append(np.arange(q, q + size))
     ones += [n_questions + np.arange(a, b) for a, b in _trees(problem)]
-    units = np.array([_unit(problem, g) for g in range(len(problem.demand))])
     chain_rows, one_rows = _chain_rows(chains, len(cost)), _one_rows(ones, len(cost))
-    blocks = [links, chain_rows, one_rows, _score_rows(problem, n_questions)]
+    blocks = [links, chain_rows, one_rows, _score_rows(problem, n_questions, units)]
     unbounded = np.full(len(upper), -np.inf), np.full(len(chains), np.inf), np.full(len(units), np.inf)
     return Milp(
         cost=cost,
@@ -221,8 +222,7 @@ def _one_rows(groups: list[np.ndarray], n_columns: int) -> sp.csr_matrix:
     return sp.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(groups), n_columns))
 
 
-def _score_rows(problem: Problem, n_questions: int) -> sp.csr_matrix:
-    units = np.array([_unit(problem, g) for g in range(len(problem.demand))])
+def _score_rows(problem: Problem, n_questions: int, units: np.ndarray) -> sp.csr_matrix:
     scores = sp.csr_matrix(problem.votes / units[:, None])
     return sp.csr_matrix(sp.hstack([sp.csr_matrix((len(units), n_questions)), scores]))
 

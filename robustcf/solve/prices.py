@@ -13,7 +13,7 @@ from robustcf.problem import Problem
 from robustcf.solve.bounds import unpriced
 from robustcf.solve.factors import Factors
 from robustcf.solve.highs import linear_program
-from robustcf.solve.milp import build_model
+from robustcf.solve.milp import RELAXATION, build_model
 
 LITTLE = 0.02  # of the dearest option: what a cut counts that costs nothing
 
@@ -33,7 +33,7 @@ class Relaxation:
     """
 
     def __init__(self, problem: Problem, factors: Factors, maximise: bool) -> None:
-        model = build_model(problem)
+        model = build_model(problem, factors.unit)
         self._n_conditions = len(problem.demand)
         if maximise:
             model.cost = np.concatenate([np.zeros(model.n_binary), -problem.votes[0] / factors.unit[0]])
@@ -44,6 +44,12 @@ class Relaxation:
         for option, value in {"output_flag": False, "threads": 1}.items():
             self._highs.setOptionValue(option, value)
         self._highs.passModel(linear_program(model))
+
+    def ask(self, demand: np.ndarray) -> None:
+        """Another demand, in units of a vote."""
+        first = self._highs.getNumRow() - self._n_conditions
+        for condition, votes in enumerate(demand):
+            self._highs.changeRowBounds(first + condition, votes - RELAXATION, highspy.kHighsInf)
 
     def bound(self, alive: np.ndarray, seconds: float) -> float:
         """The relaxation's value with these options alive: inf if infeasible, nan if out of time."""

@@ -1,0 +1,93 @@
+"""One linear relaxation for the many demands of one customer's grid.
+
+Solving a relaxation from scratch takes most of the time of a large forest's proof. From one demand to
+the next little changes, though: so it is built once, for the farthest of the demands that are about as
+large, and re-solved warm as the demand rises, with the options closed that are too dear for the one at
+hand. Its prices then drop options of that one's own, smaller problem, or close it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from robustcf.problem import Problem, reduce
+from robustcf.solve.factors import Factors, build_factors, vote_units
+from robustcf.solve.prices import Relaxation
+from robustcf.solve.search import Stack, filter_root, new_stack, start_search
+
+WIDER = 2  # times the leaves of the problem at hand that a shared relaxation may have
+
+
+class Shared:
+    """Drops, for one demand after another, what no choice cheaper than the best known can use.
+
+    Parameters
+    ----------
+    whole : Problem
+        Before any reduction by cost; all demands ask it for more or fewer votes.
+    uppers : sequence of float
+        What the best known choices at the demands cost.
+    """
+
+    def __init__(self, whole: Problem, uppers: Sequence[float]) -> None:
+        self._whole, self._uppers = whole, sorted(set(uppers))
+        self._units = vote_units(whole)
+        self._demand = whole.demand
+        self._covered = -math.inf
+        self._problem: Problem
+        self._factors: Factors
+        self._relaxation: Relaxation
+        self._stack: Stack
+        self._option_of: np.ndarray
+
+    def ask(self, demand: np.ndarray) -> None:
+        """From now on the whole problem's demand is this."""
+        self._demand = demand
+
+    def ready(self, problem: Problem, upper: float) -> bool:
+        """Whether there is a relaxation that covers a problem and is not too large for it."""
+        return upper <= self._covered and self._problem.n_leaves <= WIDER * problem.n_leaves
+
+    def prepare(self, problem: Problem, upper: float) -> bool:
+        """Build one for this problem and dearer ones, if there are any as large; whether one is ready."""
+        if self.ready(problem, upper):
+            return True
+        wider = [u for u in self._uppers if u > upper]
+        most = WIDER * problem.n_leaves
+        fitting = bisect_right(wider, most, key=lambda u: reduce(self._whole, u).n_leaves)
+        if fitting:
+            self._build(reduce(self._whole, wider[fitting - 1]), wider[fitting - 1])
+        return fitting > 0
+
+    def _build(self, problem: Problem, upper: float) -> None:
+        self._problem, self._covered = problem, upper
+        self._factors = build_factors(problem, self._units)
+        self._relaxation = Relaxation(problem, self._factors, maximise=False)
+        self._stack = new_stack(self._factors, 1)
+        self._option_of = np.full(max(self._whole.cell) + 1, -1)
+        self._option_of[problem.cell] = np.arange(len(problem.cell))
+
+    def keep(
+        self, problem: Problem, alive: np.ndarray, upper: float, seconds: float
+    ) -> tuple[float, np.ndarray] | None:
+        """A bound on all choices among the options alive, and which of these a cheaper one can use.
+
+        None if the relaxation does not help: an option it does not know, no solution, no time.
+        """
+        known = self._option_of[problem.cell]
+        if (known < 0).any():
+            return None
+        open_ = np.zeros(len(self._problem.cost), dtype=bool)
+        open_[known[alive]] = True
+        demand = (self._problem.demand + self._demand - self._whole.demand) / self._units
+        factors = self._factors._replace(demand=demand)
+        self._relaxation.ask(demand)
+        if not math.isfinite(self._relaxation.bound(open_, seconds)):
+            return None
+        start_search(self._stack, open_, -math.inf)
+        bound = filter_root(factors, *self._relaxation.prices(), self._stack, upper)
+        return bound, self._stack.alive[0][known]
