@@ -39,8 +39,7 @@ ENUMERATE = 400_000  # leaf visits that trying every cheaper choice may cost
 ROUNDS = 10  # of price ascent before the first filter
 QUICK = 64  # nodes searched under cheap or inherited prices
 BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced anew
-STRONG = 4  # cuts tried when a subtree is split by its relaxation, and twice as many
-HARD = 4000  # after so many nodes
+STRONG = 8  # most cuts tried when a subtree is split by its relaxation
 SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem of its own
 HEIGHT = 64  # open nodes of one search; more are handed back, so memory is bounded
 SHARES = (0.7, 0.5, 0.3)  # of a relaxed solution that a rounded one goes along with
@@ -191,28 +190,34 @@ class _Search:
     def _split(self, problem: Problem, relaxation: Relaxation, node: _Open) -> list[_Open]:
         """Two halves of a subtree that its prices could not close, by strong branching.
 
-        The cuts at which the relaxation is most torn are tried on both sides; the one whose sides
-        both rise most is taken. The side that looks better comes last, to be searched first.
+        The cuts at which the relaxation is most torn are tried on both sides, until one does no better than
+        another; the one whose sides both rise most is taken. The side that looks better comes last, to be
+        searched first. Out of time, the subtree stays as it is.
         """
         here = relaxation.bound(node.alive, self.end - time.monotonic())
-        best, halves = -1.0, list[tuple[float, _Open]]()
-        most = STRONG if self.nodes < HARD else 2 * STRONG
-        for f, cut in relaxation.undecided(most) or [self._middle(problem, node.alive)]:
+        best, halves = -1.0, [node]
+        for f, cut in relaxation.undecided(STRONG) or [self._middle(problem, node.alive)]:
             sides = []
             for low_side in (True, False):
                 alive = node.alive.copy()
                 options = np.arange(problem.start[f], problem.start[f + 1])
                 low = options < cut if problem.ordered[f] else options == cut
                 alive[options[low != low_side]] = False
-                value = relaxation.bound(alive, self.end - time.monotonic())
+                value = relaxation.bound(alive, self.end - time.monotonic(), self.upper)
                 prices = relaxation.prices() if math.isfinite(value) else None
                 sides.append((value, _Open(alive, node.bound, prices, prices is not None)))
-            rises = [max(min(value, self.upper) - here, 1e-9) for value, _ in sides]
-            if rises[0] * rises[1] > best:
-                best, halves = rises[0] * rises[1], sorted(sides, key=lambda side: -side[0])
-            if min(value for value, _ in sides) >= self.upper:
+            values = sorted((value for value, _ in sides), reverse=True)
+            rise = math.prod(max(min(value, self.upper) - here, 1e-9) for value in values)
+            if math.isnan(rise):
+                if time.monotonic() >= self.end:
+                    return halves
+                rise = 0.0  # a relaxation that failed: any cut will do
+            if rise <= best:
                 break
-        return [side for _, side in halves]
+            best, halves = rise, [side for _, side in sorted(sides, key=lambda side: -side[0])]
+            if min(values) >= self.upper:
+                break
+        return halves
 
     def _middle(self, problem: Problem, alive: np.ndarray) -> tuple[int, int]:
         """A cut through the middle of the feature with most options."""

@@ -51,17 +51,23 @@ class Relaxation:
         for condition, votes in enumerate(demand):
             self._highs.changeRowBounds(first + condition, votes - RELAXATION, highspy.kHighsInf)
 
-    def bound(self, alive: np.ndarray, seconds: float) -> float:
-        """The relaxation's value with these options alive: inf if infeasible, nan if out of time."""
+    def bound(self, alive: np.ndarray, seconds: float, enough: float = np.inf) -> float:
+        """The relaxation's value with these options alive: inf if infeasible, nan if out of time.
+
+        A value of `enough` stops it: its prices at that moment tell as much.
+        """
         lower, upper = _question_bounds(self._problem, alive, self._n_questions)
         self._highs.changeColsBounds(
             self._n_questions, np.arange(self._n_questions, dtype=np.int32), lower, upper
         )
+        self._highs.setOptionValue("objective_bound", enough)
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
         self._highs.run()
         status = self._highs.getModelStatus()
         if status == highspy.HighsModelStatus.kOptimal:
             return float(self._highs.getInfo().objective_function_value)
+        if status == highspy.HighsModelStatus.kObjectiveBound:
+            return enough
         return np.inf if status == highspy.HighsModelStatus.kInfeasible else np.nan
 
     def undecided(self, most: int) -> list[tuple[int, int]]:

@@ -231,3 +231,35 @@ def test_the_bound_at_a_limit_counts_the_halves_nobody_looked_at() -> None:
     early, later, truth = (own.nearest(problem, Limits(nodes=n)) for n in (100, 400, math.inf))
     assert (early.status, later.status, truth.status) == ("feasible", "feasible", "optimal")
     assert early.lower_bound < later.lower_bound < truth.objective
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 4, 5, 6, 8, 12])
+def test_time_that_ends_within_a_relaxation_costs_the_proof_and_nothing_else(
+    last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock strikes while the `last` relaxation is solved: what was open then stays open."""
+    problem = continuous_problems(3, 0.6)[2]
+    own = get_engine("engine")
+    far = problem._replace(demand=(problem.demand * 1.05).astype(np.int64))
+    start = find_incumbent(far, cheapest(far))
+    assert start is not None
+    truth = own.nearest(problem, Limits(), start)
+    assert truth.objective < problem.objective(start)
+    struck, calls, bound = False, 0, engine.Relaxation.bound
+
+    def watched(self: engine.Relaxation, alive: np.ndarray, seconds: float, *enough: float) -> float:
+        nonlocal struck, calls
+        calls += 1
+        struck = struck or calls == last
+        return math.nan if struck else bound(self, alive, seconds, *enough)
+
+    clock = time.monotonic
+    monkeypatch.setattr(engine.Relaxation, "bound", watched)
+    monkeypatch.setattr(engine.time, "monotonic", lambda: clock() + 1e6 * struck)
+    monkeypatch.setattr(engine, "ENUMERATE", 0)
+    monkeypatch.setattr(engine, "BUDGET", 8)
+    answer = own.nearest(problem, Limits(), start)
+    assert struck
+    assert answer.status == "feasible"
+    assert answer.lower_bound <= truth.objective <= answer.objective + 1e-9
+    assert answer.lower_bound < answer.objective
