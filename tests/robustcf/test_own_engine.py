@@ -263,3 +263,39 @@ def test_time_that_ends_within_a_relaxation_costs_the_proof_and_nothing_else(
     assert answer.status == "feasible"
     assert answer.lower_bound <= truth.objective <= answer.objective + 1e-9
     assert answer.lower_bound < answer.objective
+
+
+def test_whenever_the_clock_strikes_nothing_false_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time ends at the k-th look at the clock, for every early k; relaxations then get no time at all."""
+    for name, value in (IMPATIENT | {"ENUMERATE": 0}).items():
+        monkeypatch.setattr(engine, name, value)
+    rng = np.random.default_rng(29)
+    own, oracle, clock, cut_short, looks = engine.OwnEngine(), get_engine("oracle"), time.monotonic, 0, 0
+
+    def struck(at: int) -> None:
+        nonlocal looks
+        looks = 0
+
+        def look() -> float:
+            nonlocal looks
+            looks += 1
+            return clock() + (1e6 if looks > at else 0.0)
+
+        monkeypatch.setattr(engine.time, "monotonic", look)
+
+    for k in range(400):
+        problem = random_problem(rng)
+        truth, highest = oracle.nearest(problem, Limits()), oracle.best_score(problem, Limits())
+        struck(k % 12)
+        start = find_incumbent(problem, cheapest(problem)) if k % 2 else None
+        answer = own.nearest(problem, Limits(), start)
+        struck(k % 12)
+        best = own.best_score(problem, Limits())
+        assert answer.lower_bound <= truth.objective + 1e-9
+        assert answer.objective >= truth.objective - 1e-9
+        if answer.status == "optimal":
+            assert answer.objective == pytest.approx(truth.objective, abs=1e-9)
+        assert answer.status != "infeasible" or truth.status == "infeasible"
+        assert best.votes <= highest.votes <= best.at_most
+        cut_short += answer.status in ("feasible", "unknown")
+    assert cut_short > 50
