@@ -2,10 +2,10 @@
 
 A problem is reduced; where few choices are cheaper than the best known, each is tried. Else it
 is priced by a few rounds of ascent, filtered and searched for a moment. What is still open is
-priced by its linear relaxation, whose solution is rounded in the hope of a better choice, and
-searched under a budget; what outgrows that is split in two by strong branching (the same
-relaxation, re-solved warm), and once enough of its options have died a subtree starts over as a
-smaller problem of its own.
+priced by a linear relaxation: first by the one that the demands of a grid share, which drops options
+or closes it, then by its own, whose solution is rounded in the hope of a better choice. It is searched
+under a budget; what outgrows that is split in two by strong branching (the same relaxation, re-solved
+warm), and once enough of its options have died a subtree starts over as a smaller problem of its own.
 """
 
 from __future__ import annotations
