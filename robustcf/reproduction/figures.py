@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from robustcf.reproduction.paper import SHORT, short
 from robustcf.thresholds import p_star
@@ -118,7 +118,8 @@ def pareto(table: pd.DataFrame) -> Figure:
             part = part.sort_values("distance")
             panel.plot(part["distance"], part["validity"], markersize=4, linewidth=1.1, **STYLES[line])
         panel.set_xscale("log")
-        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = panel.get_xlim()
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 3 * low else MaxNLocator(4))
         panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_title(_title(dataset), fontsize=10)
