@@ -172,12 +172,11 @@ class _Search:
         """What the grid's relaxation leaves of a node; it is asked but once."""
         assert self.shared is not None
         shared, self.shared = self.shared, None
-        if not shared.prepare(problem, self.upper):
-            return [node]
-        found = shared.keep(problem, node.alive, self.upper, self.end - time.monotonic())
-        if found is None:
-            return [node]
-        bound, alive = max(node.bound, found[0]), found[1]
+        bound, alive = node.bound, node.alive
+        if shared.prepare(problem, self.upper):
+            found = shared.keep(problem, alive, self.upper, self.end - time.monotonic())
+            if found is not None:
+                bound, alive = max(bound, found[0]), found[1]
         return [_Open(alive, bound, None)] if bound < self.upper - EPSILON else []
 
     def _round(self, problem: Problem, relaxation: Relaxation) -> None:
@@ -206,7 +205,7 @@ class _Search:
                 value = relaxation.bound(alive, self.end - time.monotonic(), self.upper)
                 prices = relaxation.prices() if math.isfinite(value) else None
                 sides.append((value, _Open(alive, node.bound, prices, prices is not None)))
-            values = sorted((value for value, _ in sides), reverse=True)
+            values = [value for value, _ in sides]
             rise = math.prod(max(min(value, self.upper) - here, 1e-9) for value in values)
             if math.isnan(rise):
                 if time.monotonic() >= self.end:

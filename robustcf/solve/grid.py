@@ -7,8 +7,9 @@ is a lower bound at every higher one, so the grid is climbed upwards with one po
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -24,15 +25,15 @@ class Pool:
     """Points found so far, as choices of one problem, with their votes and costs."""
 
     problem: Problem
-    choices: list[np.ndarray]
+    points: list[tuple[np.ndarray, np.ndarray, float]] = field(default_factory=list)
 
     def add(self, choice: np.ndarray) -> None:
-        self.choices.append(choice)
+        self.points.append((choice, self.problem.votes_of(choice), self.problem.objective(choice)))
 
-    def best(self, demand: np.ndarray) -> np.ndarray | None:
-        """The cheapest point that reaches a demand."""
-        reaching = [c for c in self.choices if (self.problem.votes_of(c) >= demand).all()]
-        return min(reaching, key=self.problem.objective, default=None)
+    def best(self, demand: np.ndarray) -> tuple[np.ndarray | None, float]:
+        """The cheapest point that reaches a demand, and its cost."""
+        reaching = [(choice, cost) for choice, votes, cost in self.points if (votes >= demand).all()]
+        return min(reaching, key=lambda point: point[1], default=(None, math.inf))
 
 
 def solve_grid(
@@ -48,15 +49,23 @@ def solve_grid(
     of `known` (choices to start from, good or not).
     """
     solutions: dict[int, Solution] = {}
-    pool = Pool(problem, list(known))
+    pool = Pool(problem)
+    for choice in known:
+        pool.add(choice)
     at = {demand: problem._replace(demand=_with_first(problem, demand)) for demand in sorted(set(demands))}
     for p in at.values():
         if settle(p) is None and (found := find_incumbent(p, cheapest(p))) is not None:
             pool.add(found)
-    shared = _shared(problem, at.values(), pool) if isinstance(engine, OwnEngine) else None
+    nearest, shared = engine.nearest, None
+    costs = [cost for p in at.values() if math.isfinite(cost := pool.best(p.demand)[1])]
+    if isinstance(engine, OwnEngine) and len(costs) > 1:
+        shared = Shared(problem, costs)
+        nearest = partial(engine.nearest, shared=shared)
     lower = 0.0
     for demand, p in at.items():
-        solution = _solve_one(p, pool, engine, limits, lower, shared)
+        if shared is not None:
+            shared.ask(p.demand)
+        solution = _solve_one(p, pool, nearest, limits, lower)
         if solution.status == "infeasible":  # and so is every higher demand
             solutions |= {d: solution for d in at if d >= demand}
             break
@@ -67,34 +76,23 @@ def solve_grid(
     return [solutions[demand] for demand in demands]
 
 
-def _shared(problem: Problem, demands: Iterable[Problem], pool: Pool) -> Shared | None:
-    """A relaxation for all of several demands that something is known to reach."""
-    reached = [best for p in demands if (best := pool.best(p.demand)) is not None]
-    return Shared(problem, [problem.objective(best) for best in reached]) if len(reached) > 1 else None
-
-
 def _with_first(problem: Problem, demand: int) -> np.ndarray:
     return np.concatenate([[demand], problem.demand[1:]]).astype(np.int64)
 
 
 def _solve_one(
-    p: Problem, pool: Pool, engine: Engine, limits: Limits, lower: float, shared: Shared | None = None
+    p: Problem, pool: Pool, nearest: Callable[..., Solution], limits: Limits, lower: float
 ) -> Solution:
     if (settled := settle(p)) is not None:
         return settled
-    incumbent = pool.best(p.demand)
+    incumbent, _ = pool.best(p.demand)
     if incumbent is not None:
         incumbent = improve(p, incumbent)
         objective = p.objective(incumbent)
         if objective <= lower * (1 + 1e-12):
             return Solution("optimal", incumbent, objective, objective)
     reduced = reduce(p, math.inf if incumbent is None else p.objective(incumbent))
-    start = inside(reduced, p, incumbent)
-    if shared is not None and isinstance(engine, OwnEngine):
-        shared.ask(p.demand)
-        solution = engine.nearest(reduced, limits, start, lower, shared)
-    else:
-        solution = engine.nearest(reduced, limits, start, lower)
+    solution = nearest(reduced, limits, inside(reduced, p, incumbent), lower)
     return _in_terms_of(p, reduced, solution, incumbent, lower)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -57,10 +58,10 @@ class Shared:
         if self.ready(problem, upper):
             return True
         wider = [u for u in self._uppers if u > upper]
-        most = WIDER * problem.n_leaves
-        fitting = bisect_right(wider, most, key=lambda u: reduce(self._whole, u).n_leaves)
+        reduced = cache(partial(reduce, self._whole))
+        fitting = bisect_right(wider, WIDER * problem.n_leaves, key=lambda u: reduced(u).n_leaves)
         if fitting:
-            self._build(reduce(self._whole, wider[fitting - 1]), wider[fitting - 1])
+            self._build(reduced(wider[fitting - 1]), wider[fitting - 1])
         return fitting > 0
 
     def _build(self, problem: Problem, upper: float) -> None:
@@ -68,7 +69,7 @@ class Shared:
         self._factors = build_factors(problem, self._units)
         self._relaxation = Relaxation(problem, self._factors, maximise=False)
         self._stack = new_stack(self._factors, 1)
-        self._option_of = np.full(max(self._whole.cell) + 1, -1)
+        self._option_of = np.full(self._whole.cell.max() + 1, -1)
         self._option_of[problem.cell] = np.arange(len(problem.cell))
 
     def keep(

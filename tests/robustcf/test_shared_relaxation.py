@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,9 @@ from robustcf.solve import Limits, engine, get_engine, shared
 from robustcf.solve.contract import cheapest
 from robustcf.solve.grid import solve_grid
 from robustcf.solve.incumbent import find_incumbent
-from tests.robustcf.test_own_engine import continuous_problems, credit_problems, random_problem
+from tests.robustcf.test_own_engine import IMPATIENT, continuous_problems, credit_problems, random_problem
 
-IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "ENUMERATE": 0}
+UNAIDED = IMPATIENT | {"ENUMERATE": 0}
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def demands_of(problem: Problem, count: int) -> list[int]:
     return [int(d) for d in np.linspace(low + 1, most + 1, count)]
 
 
-@pytest.mark.parametrize("patience", [{}, IMPATIENT, IMPATIENT | {"SHRUNK": 0.99}])
+@pytest.mark.parametrize("patience", [{}, UNAIDED, UNAIDED | {"SHRUNK": 0.99}])
 def test_grids_of_random_problems_equal_the_oracle(
     patience: dict[str, float], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,15 +69,17 @@ def test_grids_of_random_problems_equal_the_oracle(
         assert any(bound < 1 and kept < 1 for bound, kept in asked)
 
 
-@pytest.mark.parametrize("problems", [credit_problems(40, 4, 3, 0.5), continuous_problems(3, 0.5)])
+@pytest.mark.parametrize(
+    "made", [partial(credit_problems, 40, 4, 3, 0.5), partial(continuous_problems, 3, 0.5)]
+)
 def test_grids_of_customers_equal_single_solves(
-    problems: list[Problem], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+    made: Callable[[], list[Problem]], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "ENUMERATE", 0)
     monkeypatch.setattr(engine, "QUICK", 1)
     monkeypatch.setattr(shared, "WIDER", 10)
     own = get_engine("engine")
-    for problem in problems:
+    for problem in made():
         low, high = int(problem.demand[0]), demands_of(problem, 2)[1]
         demands = [int(low + share * (high - low)) for share in (0.0, 0.08, 0.12, 0.16, 0.2, 0.24, 0.3)]
         for demand, answer in zip(demands, solve_grid(problem, demands, own, Limits()), strict=True):
