@@ -39,8 +39,9 @@ def encode_numbers(operations: Sequence[Operation], numbers: np.ndarray) -> np.n
     array([0.5, 0. ])
     """
     encoded = numbers.astype(np.float64)
-    for name, argument in operations:
-        encoded = _APPLY[name](encoded, argument)
+    with np.errstate(over="ignore"):  # far numbers encode as infinite, which is in order
+        for name, argument in operations:
+            encoded = _APPLY[name](encoded, argument)
     return encoded
 
 
