@@ -340,7 +340,7 @@ class Explainer:
         moved = distance(self.schema, numbers, answer.numbers)
         penalty = 0.0 if answer.status == "no_recourse" else family.penalty(row, method, answer.numbers)
         wrong = broken_rules(self.schema, numbers, answer.numbers)
-        if abs(moved + penalty - answer.objective) > 1e-9 * max(1.0, penalty):
+        if abs(moved + penalty - answer.objective) > 1e-9 * (moved + penalty):
             wrong.append(f"the objective is {moved + penalty}, not {answer.objective}")
         reached = answer.best_score if answer.status == "no_recourse" else threshold
         if after < reached - SCORE_TOLERANCE * len(self.forest):

@@ -25,7 +25,7 @@ from robustcf.forest import Label
 from robustcf.methods import Method
 from robustcf.moves import Moves, moves_of
 from robustcf.problem import Problem, build_problem, choice_within, leaf_votes
-from robustcf.solve.contract import BestScore, Solution, settle
+from robustcf.solve.contract import BestScore, Finished, Solution, settle
 from robustcf.solve.grid import highest_score, solve_grid
 from robustcf.solve.handover import HandOver
 from robustcf.solve.highs import Highs
@@ -90,15 +90,19 @@ class Isolation:
         for i, p in at.items():
             reaching = [choice for choice in known if p.reaches(choice)]
             best = min(reaching, key=p.objective, default=None)
-            proved = best is not None and p.objective(best) <= answers[i].lower_bound * (1 + 1e-12)
+            alone = answers[i]  # the score alone: its proved optimum bounds the two conditions together
+            proved = (
+                best is not None
+                and alone.status == "optimal"
+                and p.objective(best) <= alone.objective * (1 + 1e-12)
+            )
             if best is not None and not proved and ours:
                 best, proved = walked(p, best, tools.each.seconds)
                 known.append(best)
             if best is None or not proved:
                 hard.append(i)
                 continue
-            cost = p.objective(best)
-            solution = Solution("optimal", best, cost, cost, answers[i].nodes)
+            solution = Solution(Finished(), best, p.objective(best), alone.nodes)
             answers[i] = answer_of(solution, p, moves, row.numbers)
         wanted = [int(at[i].demand[0]) for i in hard]
         solutions = solve_grid(problem, wanted, tools.engine, tools.limits, known) if hard else []
@@ -183,7 +187,7 @@ class Isolation:
         if best.choice is None:
             return Answer("timeout", reason="no point found that reaches the score, plausible or not")
         rounding = len(detector.model.estimators_)  # path lengths that differ by less are one length
-        nearest = solve_grid(turned, [best.votes - rounding], tools.engine, tools.limits)[0]
+        nearest = solve_grid(turned, [best.votes - rounding], tools.engine, tools.limits, [best.choice])[0]
         choice = best.choice if nearest.choice is None else nearest.choice
         short = (int(turned.demand[0]) - int(turned.votes_of(choice)[0])) / UNIT / detector.scale
         unproved = (best.at_most - best.votes) / UNIT / detector.scale

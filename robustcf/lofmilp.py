@@ -16,22 +16,32 @@ import numpy as np
 import scipy.sparse as sp
 
 from robustcf.lofpoints import Points
-from robustcf.neighbours import TIE, Neighbours
+from robustcf.neighbours import Neighbours
 from robustcf.problem import Problem, restrict
 from robustcf.solve.contract import Engine, Limits
 from robustcf.solve.highs import Highs
 from robustcf.solve.milp import Backend, Milp, MilpEngine, _cut_off, _questions, build_model, choice_of
+from robustcf.solve.scale import factor_for
 
 SNAP = 1e-7  # a weight this close to 1 is 1
 
 
 @dataclass
 class Found:
-    """Points met (the last one best), a bound on all others, and the solver's nodes."""
+    """Points met (the last one best), bounds on all others, and the solver's nodes.
+
+    `proved` is the bound of solves that finished, `seen` that of all.
+    """
 
     points: list[np.ndarray]
-    bound: float
+    proved: float = -np.inf
+    seen: float = -np.inf
     nodes: int = 0
+
+    def raise_to(self, bound: float, finished: bool) -> None:
+        self.seen = max(self.seen, bound)
+        if finished:
+            self.proved = max(self.proved, bound)
 
 
 @dataclass(frozen=True)
@@ -62,24 +72,25 @@ def solve_row(
     `problem` is a plain problem whose costs bound the objective; what costs more than `limit`
     in it cannot be better.
     """
-    limit = limit + 1e-9 * max(1.0, abs(limit))
+    limit = limit + 1e-9 * abs(upper)
     small = restrict(problem, problem.cost <= limit, limit)
     if (np.diff(small.tree_start) == 0).any() or (np.diff(small.start) == 0).any():
-        return Found([], np.inf)
+        return Found([], np.inf, np.inf)
     group_of_cell, grouped = _group(small)
     backend: Backend = engine.backend if isinstance(engine, MilpEngine) else Highs()
-    end, found = time.monotonic() + limits.seconds, Found([], -np.inf)
-    slope = weight * float(near.density[i])
+    end, found = time.monotonic() + limits.seconds, Found([])
+    slope, factor = weight * float(near.density[i]), factor_for(upper)
     for apart in (False, True):
-        model, layout, room = _model(grouped, group_of_cell, points, near, i, slope, upper, apart)
+        model, layout = _model(grouped, group_of_cell, points, near, i, slope, upper, apart)
+        model.cost, model.offset = model.cost * factor, model.offset * factor
         while True:
             left = replace(limits, seconds=max(end - time.monotonic(), 0.01))
             result = backend.solve(model, left)
             found.nodes += result.nodes
             if result.status == "infeasible":
-                found.bound = np.inf
+                found.raise_to(np.inf, finished=True)
                 return found
-            found.bound = max(found.bound, result.bound)
+            found.raise_to(result.bound / factor, result.status == "optimal")
             if result.x is None:
                 return found
             choice = choice_of(grouped, result.x)
@@ -91,11 +102,12 @@ def solve_row(
         point = _point(points, layout, result.x, choice, numbers)
         found.points.append(point)
         reach = near.distances(point)
-        if reach[i] <= reach.min() + TIE or not points.between.any() or time.monotonic() >= end:
-            if result.status == "optimal" and limits.gap == 0.0 and reach[i] <= reach.min() + TIE:
+        nearest = bool(reach[i] <= reach.min() + near.tie)
+        if nearest or not points.between.any() or time.monotonic() >= end:
+            if result.status == "optimal" and limits.gap == 0.0 and nearest:
                 # exact but for the solver's tolerances: the point's own value is the bound
-                value = _value(points, layout, result.x, slope, near, i, room)
-                found.bound = max(found.bound, min(value, result.bound + 1e-6 * max(1.0, abs(result.bound))))
+                value = _value(points, layout, result.x, slope, near, i)
+                found.raise_to(min(value, result.bound / factor + 1e-6 * abs(upper)), finished=True)
             return found
     return found
 
@@ -128,7 +140,7 @@ def _model(
     slope: float,
     upper: float,
     apart: bool,
-) -> tuple[Milp, _Layout, float]:
+) -> tuple[Milp, _Layout]:
     """The program; `apart` forbids to mix points that are not neighbours."""
     base = build_model(p)
     kept = np.array([int(c) in group_of_cell for c in points.cell])
@@ -137,17 +149,19 @@ def _model(
     group = np.array([group_of_cell[int(c)] for c in points.cell[at]], dtype=np.int64)
     n_base, n = len(base.cost), len(at)
     layout = _Layout(at, feature, group, n_base, n_base + n)
-    room = max(upper / slope - float(near.delta[i]), 1e-9) if slope > 0 else 1e-9  # f(x, xᵢ) beyond Δ
+    least, unit = 1e-9 * near.unit, factor_for(near.unit)  # distances enter the rows near 1
+    room = max(upper / slope - float(near.delta[i]), least) if slope > 0 else least  # f(x, xᵢ) beyond Δ
     pieces = _pieces(points, layout) if apart else []
     n_columns = n_base + n + 1 + len(pieces)
     rows: list[tuple[list[int], list[float], float, float]] = _membership(p, layout)
-    mine = points.other[i][at]
+    mine = points.other[i][at] * unit
     weights = list(range(n_base, n_base + n))
     if slope > 0:
-        rows.append(([*weights, layout.extra], [*mine.tolist(), -room], -np.inf, float(near.delta[i])))
+        delta = float(near.delta[i]) * unit
+        rows.append(([*weights, layout.extra], [*mine.tolist(), -room * unit], -np.inf, delta))
     for j in range(len(near)):
         if j != i:
-            rows.append((weights, (mine - points.other[j][at]).tolist(), -np.inf, 0.0))
+            rows.append((weights, (mine - points.other[j][at] * unit).tolist(), -np.inf, 0.0))
     rows += _adjacent(p, layout, pieces)
     matrix, lower, high = _matrix(rows, n_columns)
     wide = sp.hstack([base.matrix, sp.csr_matrix((base.matrix.shape[0], n_columns - n_base))], format="csr")
@@ -168,7 +182,7 @@ def _model(
         offset=slope * float(near.delta[i]),
         also_binary=binary,
     )
-    return model, layout, room
+    return model, layout
 
 
 def _indicator(p: Problem, question: np.ndarray, f: int, g: int) -> tuple[list[int], list[float], float]:
@@ -262,9 +276,7 @@ def _point(
     return point
 
 
-def _value(
-    points: Points, layout: _Layout, x: np.ndarray, slope: float, near: Neighbours, i: int, room: float
-) -> float:
+def _value(points: Points, layout: _Layout, x: np.ndarray, slope: float, near: Neighbours, i: int) -> float:
     """The objective that the weights have."""
     weight = x[layout.first : layout.first + len(layout.point)]
     reach = max(float(near.delta[i]), float(weight @ points.other[i][layout.point]))

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from robustcf.schema import Schema
 from robustcf.training import coordinates
 
-TIE = 1e-8  # rows this close to being the nearest count as the nearest
+TIE = 1e-8  # of a feature's weight: rows this close to being the nearest count as the nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,15 @@ class Neighbours:
     delta: np.ndarray
     density: np.ndarray
     seen: np.ndarray
+
+    @property
+    def unit(self) -> float:
+        """The scale of the distances: what the heaviest feature costs over its whole range."""
+        return max((f.cost_weight for f in self.schema.features), default=0.0) or 1.0
+
+    @property
+    def tie(self) -> float:
+        return TIE * self.unit
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -48,7 +57,7 @@ class Neighbours:
     def outlier_factor(self, point: np.ndarray) -> float:
         """lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)) with xᵢ the nearest row (the least value on a tie)."""
         reach = self.distances(point)
-        nearest = reach <= reach.min() + TIE
+        nearest = reach <= reach.min() + self.tie
         return float((self.density * np.maximum(self.delta, reach))[nearest].min())
 
 

@@ -72,16 +72,29 @@ class Outlier:
         search = _Search(self.thresholds, row, method, near, tools)
         assert plain.numbers is not None
         search.consider(plain.numbers)
-        bound = search.run(plain.lower_bound, plain.numbers)
-        proved = bound >= search.upper - TOLERANCE * max(1.0, abs(search.upper))
+        bounds = search.run(plain)
+        proved = float(bounds.proved.min()) >= search.upper - TOLERANCE * abs(search.upper)
         return replace(
             plain,
             status="optimal" if proved else "feasible",
             numbers=search.best,
             objective=search.upper,
-            lower_bound=search.upper if proved else min(bound, search.upper),
+            lower_bound=search.upper if proved else min(float(bounds.seen.min()), search.upper),
             nodes=plain.nodes + search.nodes,
         )
+
+
+@dataclass
+class _Bounds:
+    """Per training row, what the objective is at least: `proved` by finished searches, `seen` by any."""
+
+    proved: np.ndarray
+    seen: np.ndarray
+
+    def raise_to(self, i: int, bound: float, finished: bool) -> None:
+        self.seen[i] = max(self.seen[i], bound)
+        if finished:
+            self.proved[i] = max(self.proved[i], bound)
 
 
 @dataclass
@@ -118,46 +131,57 @@ class _Search:
 
     def closed(self, bound: float) -> bool:
         """Whether a bound leaves nothing (or within the gap allowed, nothing worth the time)."""
-        slack = max(TOLERANCE * max(1.0, abs(self.upper)), self.method.gap * abs(self.upper))
-        return bound >= self.upper - slack
+        return bound >= self.upper - max(TOLERANCE, self.method.gap) * abs(self.upper)
 
-    def run(self, nearest: float, plain: np.ndarray) -> float:
-        """All training rows, the most promising first; the least bound that remains."""
-        slope = self.method.weight * self.near.density
-        apart = self.near.distances(self.row.numbers)
-        # f(x, xᵢ) ≥ f(x0, xᵢ) - f(x, x0), and f(x, x0) is at least what the threshold costs
-        turn = np.where(slope > 1.0, np.maximum(nearest, apart - self.near.delta), nearest)
-        bounds = turn + slope * np.maximum(self.near.delta, apart - turn)
-        if any(f.cost_table is not None for f in self.thresholds.schema.features):
-            bounds = nearest + slope * self.near.delta  # a table's costs are no distance
+    def run(self, plain: Answer) -> _Bounds:
+        """All training rows, the most promising first; the bounds that remain."""
+        bounds = _Bounds(
+            proved=self._at_least(plain.objective if plain.status == "optimal" else 0.0),
+            seen=self._at_least(plain.lower_bound),
+        )
         open_, shares = [], {}
-        for i in np.argsort(bounds, kind="stable"):
-            if not self.closed(bounds[i]):
-                bounds[i], shares[i] = self._bound(int(i), float(bounds[i]), plain)
+        for i in np.argsort(bounds.seen, kind="stable"):
+            if not self.closed(bounds.proved[i]):
+                shares[i] = self._bound(int(i), bounds)
                 open_.append(i)
-        for i in sorted(open_, key=lambda i: float(bounds[i])):
-            if not self.closed(bounds[i]) and time.monotonic() < self.end:
-                bounds[i] = max(bounds[i], self._integer_program(int(i), shares[i]))
-        return float(bounds.min())
+        for i in sorted(open_, key=lambda i: float(bounds.seen[i])):
+            if not self.closed(bounds.proved[i]) and time.monotonic() < self.end:
+                self._integer_program(int(i), shares[i], bounds)
+        return bounds
 
-    def _bound(self, i: int, bound: float, plain: np.ndarray) -> tuple[float, float]:
-        """The best of a few plain problems for row i, and the share μ that gave it."""
+    def _at_least(self, nearest: float) -> np.ndarray:
+        """The objective at each training row, where the threshold alone costs at least `nearest`.
+
+        f(x, xᵢ) ≥ f(x0, xᵢ) - f(x, x0), and f(x, x0) ≥ nearest.
+        """
+        slope = self.method.weight * self.near.density
+        if any(f.cost_table is not None for f in self.thresholds.schema.features):
+            flat: np.ndarray = nearest + slope * self.near.delta  # a table's costs are no distance
+            return flat
+        apart = self.near.distances(self.row.numbers)
+        turn = np.where(slope > 1.0, np.maximum(nearest, apart - self.near.delta), nearest)
+        least: np.ndarray = turn + slope * np.maximum(self.near.delta, apart - turn)
+        return least
+
+    def _bound(self, i: int, bounds: _Bounds) -> float:
+        """Raise row i's bounds by a few plain problems; returns the share μ that gave the best one."""
         slope, delta = self.method.weight * self.near.density[i], self.near.delta[i]
-        best_share, seen = 0.0, {0.0: float(self.near.distances(plain)[i])}
-        low, high, share = 0.0, 1.0, 1.0
+        best_share, low, high, share = 0.0, 0.0, 1.0, 1.0
         for _ in range(SHARES + 1):
             problem, moves, fixed = self.plain_problem(i, share)
             solution = solve_grid(problem, [int(problem.demand[0])], self.tools.engine, self._limits())[0]
             self.nodes += solution.nodes
-            if solution.lower_bound + fixed > bound:
-                bound, best_share = solution.lower_bound + fixed, share
+            if solution.lower_bound + fixed > bounds.seen[i]:
+                best_share = share
+            bounds.raise_to(i, solution.lower_bound + fixed, solution.finished)
             if solution.choice is None:
                 break
             point = numbers_at(problem, solution.choice, moves, self.row.numbers)
             self.consider(point)
             reach = float(self.near.distances(point)[i])
-            seen[share] = reach
-            if self.closed(bound) or abs(reach - delta) <= 1e-12 or time.monotonic() >= self.end:
+            if self.closed(bounds.proved[i]) or abs(reach - delta) <= 1e-12 * delta:
+                break
+            if time.monotonic() >= self.end:
                 break
             if reach > delta:  # the penalty still slopes here: more of it
                 low = share
@@ -166,7 +190,7 @@ class _Search:
             if low >= 1.0 or slope == 0.0:
                 break
             share = (low + high) / 2
-        return bound, best_share
+        return best_share
 
     def plain_problem(self, i: int, share: float) -> tuple[Problem, Moves, float]:
         """The plain problem that bounds row i at a share μ, its moves, and the constant to add."""
@@ -176,7 +200,7 @@ class _Search:
         problem = build_problem(self.thresholds.geometry, moves, votes, self.demand)
         return problem, moves, (1 - share) * slope * float(self.near.delta[i])
 
-    def _integer_program(self, i: int, share: float) -> float:
+    def _integer_program(self, i: int, share: float, bounds: _Bounds) -> None:
         problem, _, fixed = self.plain_problem(i, share)
         found = solve_row(
             problem,
@@ -193,7 +217,9 @@ class _Search:
         self.nodes += found.nodes
         for point in found.points:
             self.consider(point)
-        return found.bound if self.points.complete else -math.inf
+        if self.points.complete:
+            bounds.raise_to(i, found.proved, finished=True)
+            bounds.raise_to(i, found.seen, finished=False)
 
     def _limits(self) -> Limits:
         return replace(self.tools.limits, seconds=max(self.end - time.monotonic(), 0.01))

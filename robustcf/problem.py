@@ -191,7 +191,7 @@ def reduce(problem: Problem, upper: float) -> Problem:
     and keeps of options that no remaining leaf tells apart only the cheapest. Every choice of
     cost at most `upper` that mattered is still there, at the same cost and with the same votes.
     """
-    limit = upper + 1e-12 * max(1.0, abs(upper))
+    limit = upper + 1e-12 * abs(upper)
     keep = problem.cost <= limit
     while True:
         problem = restrict(problem, keep, limit)

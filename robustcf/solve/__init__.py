@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
-from robustcf.solve.contract import BestScore, Engine, Limits, Solution, SolverError
+from robustcf.solve.contract import BestScore, CutShort, Engine, Finished, Limits, Solution, SolverError
 from robustcf.solve.engine import OwnEngine
 from robustcf.solve.highs import Highs
 from robustcf.solve.milp import MilpEngine
@@ -13,7 +13,9 @@ from robustcf.solve.oracle import Oracle
 __all__ = [
     "SOLVERS",
     "BestScore",
+    "CutShort",
     "Engine",
+    "Finished",
     "Limits",
     "Solution",
     "SolverError",

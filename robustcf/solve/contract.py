@@ -31,19 +31,53 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Solution:
-    """The best choice found and what is proved about it.
+class Finished:
+    """The search ran to its end: a better choice than the one it returns does not exist."""
 
-    `optimal`: no choice is cheaper. `feasible`: the limit came first; the optimum lies between
-    `lower_bound` and `objective`. `infeasible`: proved that no choice reaches the demand.
-    `unknown`: the limit came before anything was found or proved.
+
+@dataclass(frozen=True)
+class CutShort:
+    """A limit stopped the search. `bound` describes how far it came and proves nothing."""
+
+    bound: float
+
+
+Outcome = Finished | CutShort
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best choice found, and how the search for it ended.
+
+    `status` is derived here and nowhere else, so that only a search that finished can prove anything:
+
+    - `optimal`: finished with a choice. No choice is cheaper.
+    - `infeasible`: finished without a choice. No choice reaches the demand.
+    - `feasible`: cut short with a choice. The optimum lies between `lower_bound` and `objective`.
+    - `unknown`: cut short without a choice.
     """
 
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    choice: np.ndarray | None
-    objective: float
-    lower_bound: float
+    outcome: Outcome
+    choice: np.ndarray | None = None
+    objective: float = math.inf
     nodes: int = 0
+
+    @property
+    def finished(self) -> bool:
+        return isinstance(self.outcome, Finished)
+
+    @property
+    def status(self) -> Literal["optimal", "feasible", "infeasible", "unknown"]:
+        if self.choice is None:
+            return "infeasible" if self.finished else "unknown"
+        return "optimal" if self.finished else "feasible"
+
+    @property
+    def lower_bound(self) -> float:
+        """What every choice costs at least."""
+        if isinstance(self.outcome, CutShort):
+            return min(self.outcome.bound, self.objective)
+        return self.objective
 
 
 @dataclass(frozen=True)
@@ -75,16 +109,21 @@ def cheapest(problem: Problem) -> np.ndarray:
     return np.array([problem.cost[a:b].argmin() for a, b in pairs], dtype=np.int64)
 
 
+def most_votes(problem: Problem) -> np.ndarray:
+    """Votes per condition if every tree gave its most: an upper bound for every choice."""
+    if not problem.n_trees:
+        return np.zeros(len(problem.demand), dtype=np.int64)
+    most: np.ndarray = np.maximum.reduceat(problem.votes, problem.tree_start[:-1], axis=1).sum(axis=1)
+    return most
+
+
 def settle(problem: Problem) -> Solution | None:
-    """The answer, where it is plain without a search: nothing can reach, or nothing need move."""
+    """The answer where no search is needed: nothing reaches the demand, or the cheapest choice does."""
     if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
-        return Solution("infeasible", None, np.inf, np.inf)
-    highest = np.zeros(len(problem.demand), dtype=np.int64)
-    if problem.n_trees:
-        highest = np.maximum.reduceat(problem.votes, problem.tree_start[:-1], axis=1).sum(axis=1)
-    if (highest < problem.demand).any():
-        return Solution("infeasible", None, np.inf, np.inf)
+        return Solution(Finished())
+    if (most_votes(problem) < problem.demand).any():
+        return Solution(Finished())
     choice = cheapest(problem)
     if problem.reaches(choice):
-        return Solution("optimal", choice, problem.objective(choice), problem.objective(choice))
+        return Solution(Finished(), choice, problem.objective(choice))
     return None

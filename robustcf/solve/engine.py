@@ -19,12 +19,26 @@ import numpy as np
 
 from robustcf.problem import Problem, choice_within, reduce, restrict
 from robustcf.solve.bounds import quick_prices
-from robustcf.solve.contract import BestScore, Limits, Solution, cheapest, settle
+from robustcf.solve.contract import (
+    BestScore,
+    CutShort,
+    Finished,
+    Limits,
+    Outcome,
+    Solution,
+    cheapest,
+    most_votes,
+    settle,
+)
 from robustcf.solve.factors import Factors, build_factors, vote_units
 from robustcf.solve.incumbent import climb_votes, find_incumbent, improve, repair
 from robustcf.solve.prices import Prices, Relaxation
+from robustcf.solve.scale import factor_for, scaled
 from robustcf.solve.search import (
+    CHEAPEST,
     EPSILON,
+    MOST,
+    REACH,
     Stack,
     count_cheaper,
     filter_root,
@@ -44,6 +58,7 @@ SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem o
 HEIGHT = 64  # open nodes of one search; more are handed back, so memory is bounded
 SHARES = (0.7, 0.5, 0.3)  # of a relaxed solution that a rounded one goes along with
 CHUNK = 256  # nodes between looks at the clock
+NOISE = 1e-6  # of a vote: a subtree that lacks more than this by its bound cannot reach the demand
 
 
 @dataclass
@@ -61,42 +76,49 @@ class _Open:
 
 @dataclass
 class _Search:
-    """What all subtrees share: the best value so far and its cells, the clock, the counts.
+    """What all subtrees share: the goal, the best value so far and its cells, the clock, the counts.
 
-    Without `maximise` the value is the cost of a choice that meets the demand; with it, what the
-    votes of any choice lack of the demand (problems then come with all costs zero).
+    With the goal CHEAPEST the value is the cost of a choice that meets the demand. With MOST it is what the
+    votes of any choice lack of the demand. With REACH it is the same, and only choices that meet the demand
+    count: `upper` is then NOISE until one is found, and only subtrees that lack more than that are closed.
+    Problems come with all costs zero where the value counts votes.
     """
 
     upper: float
-    maximise: bool
+    goal: int
     units: np.ndarray
     end: float
-    stop_at: float = -math.inf  # a value that is good enough
     most_nodes: float = math.inf
     cells: np.ndarray | None = None
     nodes: int = 0
     shared: Shared | None = None  # until it was asked
 
     @property
-    def finished(self) -> bool:
-        return self.upper <= self.stop_at or self.nodes >= self.most_nodes or time.monotonic() >= self.end
+    def by_votes(self) -> bool:
+        return self.goal != CHEAPEST
 
-    def solve(self, problem: Problem, bound: float = -math.inf) -> float:
-        """Search a problem until done or out of time; returns the least value that may remain."""
+    @property
+    def must_stop(self) -> bool:
+        """Whether the goal is reached, or a limit."""
+        reached = self.goal == REACH and self.cells is not None
+        return reached or self.nodes >= self.most_nodes or time.monotonic() >= self.end
+
+    def solve(self, problem: Problem, bound: float = -math.inf) -> Outcome:
+        """Search a problem until nothing better is left in it, or until a limit."""
         while True:
-            problem = reduce(problem, math.inf if self.maximise else self.upper)
+            problem = reduce(problem, math.inf if self.by_votes else self.upper)
             if (np.diff(problem.tree_start) == 0).any():  # nothing within the limit is open
-                return self.upper
+                return Finished()
             if not problem.n_leaves:
                 self._try(problem, cheapest(problem))
-                return self.upper
-            if not self.maximise and self._enumerate(problem):
-                return self.upper
+                return Finished()
+            if not self.by_votes and self._enumerate(problem):
+                return Finished()
             F = build_factors(problem, self.units)
             prices, marginals = self._quick_prices(F)
             bound = max(bound, float(np.minimum.reduceat(marginals, F.start[:-1]).max()))
             if bound >= self.upper - EPSILON:
-                return self.upper
+                return Finished()
             keep = marginals < self.upper - EPSILON
             if keep.sum() > SHRUNK * len(keep):
                 return self._solve_level(problem, F, _Open(keep, bound, prices))
@@ -116,18 +138,18 @@ class _Search:
 
     def _quick_prices(self, F: Factors) -> tuple[Prices, np.ndarray]:
         lam = np.zeros(len(F.demand))
-        lam[0] = 1.0 if self.maximise else max(self.upper, 1e-3) / max(F.demand[0], 1e-3)
-        theta, phi, marginals = quick_prices(F, lam, ROUNDS, self.maximise)
+        lam[0] = 1.0 if self.by_votes else max(self.upper, 1e-3) / max(F.demand[0], 1e-3)
+        theta, phi, marginals = quick_prices(F, lam, ROUNDS, self.by_votes)
         return Prices(theta, phi, lam), marginals
 
-    def _solve_level(self, problem: Problem, F: Factors, root: _Open) -> float:
+    def _solve_level(self, problem: Problem, F: Factors, root: _Open) -> Outcome:
         """Search one reduced problem, whose subtrees share layout and relaxation."""
         relaxation: Relaxation | None = None
         stack = new_stack(F, HEIGHT)
         budget = BUDGET * max(1, problem.n_leaves // 1500) ** 2  # a relaxation's price rises faster
         todo = [root]
-        lowest = math.inf  # of what smaller problems left open
-        while todo and not self.finished:
+        left_open: list[float] = []  # bounds of the smaller problems that were cut short
+        while todo and not self.must_stop:
             node = todo.pop()
             if node.bound >= self.upper - EPSILON:
                 continue
@@ -139,18 +161,20 @@ class _Search:
                 continue
             if node.prices is not None and not shrunk:
                 left = self._run(problem, F, stack, node, budget if node.relaxed else QUICK)
-                if not left or self.finished:
+                if not left or self.must_stop:
                     todo += left
                     continue
             if shrunk:
-                lowest = min(lowest, self.solve(restrict(problem, node.alive, math.inf), node.bound))
+                outcome = self.solve(restrict(problem, node.alive, math.inf), node.bound)
+                if isinstance(outcome, CutShort):
+                    left_open.append(outcome.bound)
                 continue
             if self.shared is not None:
                 todo += self._screened(problem, node)
                 continue
             fresh = relaxation is None
             if relaxation is None:
-                relaxation = Relaxation(problem, F, self.maximise)
+                relaxation = Relaxation(problem, F, self.by_votes)
             if node.relaxed:
                 todo += self._split(problem, relaxation, node)
                 continue
@@ -166,7 +190,8 @@ class _Search:
         for node in todo:  # out of time: halves nobody looked at still have only their parents' bounds
             if node.relaxed:
                 self._filter(F, stack, node)
-        return min([self.upper, lowest] + [node.bound for node in todo])
+        left_open += [node.bound for node in todo if node.bound < self.upper - EPSILON]
+        return CutShort(min(left_open)) if left_open else Finished()
 
     def _screened(self, problem: Problem, node: _Open) -> list[_Open]:
         """What the grid's relaxation leaves of a node; it is asked but once."""
@@ -182,7 +207,7 @@ class _Search:
     def _round(self, problem: Problem, relaxation: Relaxation) -> None:
         """Look for better choices near the relaxation's solution."""
         for start in relaxation.rounded(SHARES):
-            choice = climb_votes(problem, start) if self.maximise else repair(problem, start)
+            choice = climb_votes(problem, start) if self.by_votes else repair(problem, start)
             if choice is not None:
                 self._try(problem, choice)
 
@@ -238,11 +263,11 @@ class _Search:
         theta, phi, lam = node.prices
         best = np.zeros(problem.n_features, dtype=np.int64)
         height, seen = 1, 0
-        while height and seen < budget and height < HEIGHT - 1 and not self.finished:
+        while height and seen < budget and height < HEIGHT - 1 and not self.must_stop:
             before = self.upper
             chunk = min(CHUNK, budget - seen)
             height, self.upper, nodes = run(
-                F, problem, theta, phi, lam, stack, height, self.upper, best, self.maximise, chunk
+                F, problem, theta, phi, lam, stack, height, self.upper, best, self.goal, chunk
             )
             self.nodes, seen = self.nodes + nodes, seen + nodes
             if self.upper < before:
@@ -254,20 +279,21 @@ class _Search:
         ]
 
     def _try(self, problem: Problem, choice: np.ndarray) -> None:
+        first = int(self.goal == MOST)
         votes = problem.votes_of(choice)
-        if (votes[int(self.maximise) :] < problem.demand[int(self.maximise) :]).any():
+        if (votes[first:] < problem.demand[first:]).any():
             return
         lacking = (problem.demand[0] - votes[0]) / self.units[0]
-        value = lacking if self.maximise else problem.objective(choice)
+        value = lacking if self.by_votes else problem.objective(choice)
         if value < self.upper - EPSILON:
             self.upper, self.cells = value, problem.cell[problem.start[:-1] + choice]
 
     def _without_prices(self, problem: Problem, node: _Open) -> list[_Open]:
-        """A subtree whose LP has no solution: closed if its votes provably fall short, else halved."""
+        """A subtree whose LP has no solution: closed if no choice in it reaches the demand, else halved."""
         here = restrict(problem, node.alive, math.inf)
-        if not self.maximise:
-            short = _Search(math.inf, True, self.units, self.end, stop_at=0.0)
-            if short.solve(here._replace(cost=np.zeros_like(here.cost))) > EPSILON:
+        if not self.by_votes:
+            reach = _reach(here, self.units, self.end)
+            if isinstance(reach.solve(_free(here)), Finished) and reach.cells is None:
                 return []
         counts = np.add.reduceat(node.alive, problem.start[:-1])
         f = int(counts.argmax())
@@ -281,6 +307,15 @@ class _Search:
             alive[dead] = False
             halves.append(_Open(alive, node.bound, None))
         return halves
+
+
+def _free(problem: Problem) -> Problem:
+    return problem._replace(cost=np.zeros_like(problem.cost))
+
+
+def _reach(problem: Problem, units: np.ndarray, end: float, most_nodes: float = math.inf) -> _Search:
+    """A search for any choice that meets every demand."""
+    return _Search(NOISE + EPSILON, REACH, units, end, most_nodes)
 
 
 @cache
@@ -304,14 +339,14 @@ def compile_kernels() -> None:
     problem = restrict(whole, np.ones(6, dtype=bool), math.inf)
     find_incumbent(problem, cheapest(problem))
     units, never = vote_units(problem), time.monotonic() + 1e9
-    for maximise in (True, False):
-        search = _Search(math.inf, maximise, units, never)
+    for goal in (MOST, CHEAPEST):
+        search = _Search(math.inf, goal, units, never)
         reduced = reduce(problem, math.inf)
         search._enumerate(reduced)
         F = build_factors(reduced, units)
-        quick_prices(F, np.array([1.0]), 1, maximise)
+        quick_prices(F, np.array([1.0]), 1, search.by_votes)
         everything = np.ones(len(F.cost), dtype=bool)
-        relaxation = Relaxation(reduced, F, maximise)
+        relaxation = Relaxation(reduced, F, search.by_votes)
         relaxation.bound(everything, 1e9)
         relaxation.undecided(1)
         search._round(reduced, relaxation)
@@ -342,40 +377,41 @@ class OwnEngine:
             return settled
         end, units, nodes = time.monotonic() + limits.seconds, vote_units(problem), 0
         if incumbent is None:  # first whether anything reaches the demand at all
-            reach = _Search(math.inf, True, units, end, 0.0, limits.nodes)
-            lacking = reach.solve(problem._replace(cost=np.zeros_like(problem.cost)))
-            nodes = reach.nodes
-            if lacking > 0.0:
-                return Solution("infeasible", None, math.inf, math.inf, nodes)
-            if reach.upper > 0.0 or reach.cells is None:
-                return Solution("unknown", None, math.inf, lower_bound, nodes)
+            reach = _reach(problem, units, end, limits.nodes)
+            outcome, nodes = reach.solve(_free(problem)), reach.nodes
+            if reach.cells is None:
+                return Solution(
+                    outcome if isinstance(outcome, Finished) else CutShort(lower_bound), nodes=nodes
+                )
             reached = choice_within(problem, reach.cells)
             assert reached is not None
             incumbent = improve(problem, reached)
+        factor = factor_for(problem.objective(incumbent))
+        if shared is not None:
+            shared.scale(factor)
         search = _Search(
-            problem.objective(incumbent), False, units, end, most_nodes=limits.nodes, shared=shared
+            problem.objective(incumbent) * factor, CHEAPEST, units, end, limits.nodes, shared=shared
         )
-        remaining = search.solve(problem)
+        outcome = search.solve(scaled(problem, factor))
         choice = incumbent if search.cells is None else choice_within(problem, search.cells)
         assert choice is not None
-        objective = problem.objective(choice)
-        if remaining >= search.upper:
-            return Solution("optimal", choice, objective, objective, nodes + search.nodes)
-        bound = min(max(remaining, lower_bound), objective)
-        return Solution("feasible", choice, objective, bound, nodes + search.nodes)
+        choice = improve(problem, choice)  # savings too small for the search
+        if isinstance(outcome, CutShort):
+            outcome = CutShort(max(outcome.bound / factor, lower_bound))
+        return Solution(outcome, choice, problem.objective(choice), nodes + search.nodes)
 
     def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
         if (np.diff(problem.tree_start) == 0).any():
             return BestScore(None, 0, 0)
-        units = vote_units(problem)
-        free = problem._replace(cost=np.zeros_like(problem.cost))
-        search = _Search(math.inf, True, units, time.monotonic() + limits.seconds, most_nodes=limits.nodes)
-        search._try(free, climb_votes(problem, cheapest(problem) if incumbent is None else incumbent))
-        remaining = search.solve(free)
+        units, demand = vote_units(problem), int(problem.demand[0])
+        search = _Search(math.inf, MOST, units, time.monotonic() + limits.seconds, limits.nodes)
+        search._try(problem, climb_votes(problem, cheapest(problem) if incumbent is None else incumbent))
+        outcome = search.solve(_free(problem))
         choice = None if search.cells is None else choice_within(problem, search.cells)
-        demand = int(problem.demand[0])
-        at_most = demand - math.floor(remaining * units[0]) if math.isfinite(remaining) else demand
-        if choice is None:
-            return BestScore(None, 0, at_most)
-        votes = int(problem.votes_of(choice)[0])
-        return BestScore(choice, votes, votes if remaining >= search.upper else max(votes, at_most))
+        votes = 0 if choice is None else int(problem.votes_of(choice)[0])
+        if isinstance(outcome, Finished):
+            return BestScore(choice, votes, votes)
+        at_most = int(most_votes(problem)[0])
+        if math.isfinite(outcome.bound):
+            at_most = min(at_most, demand - math.ceil((outcome.bound - NOISE) * units[0]))
+        return BestScore(choice, votes, max(votes, at_most))

@@ -14,6 +14,8 @@ import numpy as np
 from robustcf._jit import compiled
 from robustcf.problem import Problem
 
+ROUNDING = 4e-16  # relative error of one addition, with a margin
+
 
 class Factors(NamedTuple):
     """Arrays of the search; all positions are absolute.
@@ -57,6 +59,13 @@ def vote_units(problem: Problem) -> np.ndarray:
     return units
 
 
+def demand_in_units(demand: np.ndarray, units: np.ndarray, n_trees: int) -> np.ndarray:
+    """The demand in units of a vote, lowered by what floating-point sums over the trees may be off."""
+    wanted: np.ndarray = demand / units
+    lowered: np.ndarray = wanted - ROUNDING * n_trees * np.maximum(1.0, np.abs(wanted))
+    return lowered
+
+
 def build_factors(problem: Problem, units: np.ndarray) -> Factors:
     """The layout of a (reduced) problem, votes in the given units."""
     slot_start, slot_feature, seg_start, seg_options, seg_option, *entries = _layout(problem)
@@ -76,7 +85,7 @@ def build_factors(problem: Problem, units: np.ndarray) -> Factors:
         seg_option=seg_option,
         tree_start=problem.tree_start,
         votes=problem.votes / units[:, None],
-        demand=problem.demand / units,
+        demand=demand_in_units(problem.demand, units, problem.n_trees),
         entry_start=problem.entry_start,
         entry_slot=entry_slot,
         list_start=list_start,

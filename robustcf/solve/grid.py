@@ -14,7 +14,16 @@ from functools import partial
 import numpy as np
 
 from robustcf.problem import Problem, choice_within, inside, reduce
-from robustcf.solve.contract import BestScore, Engine, Limits, Solution, cheapest, settle
+from robustcf.solve.contract import (
+    BestScore,
+    CutShort,
+    Engine,
+    Finished,
+    Limits,
+    Solution,
+    cheapest,
+    settle,
+)
 from robustcf.solve.engine import OwnEngine
 from robustcf.solve.incumbent import find_incumbent, improve
 from robustcf.solve.shared import Shared
@@ -34,6 +43,18 @@ class Pool:
         """The cheapest point that reaches a demand, and its cost."""
         reaching = [(choice, cost) for choice, votes, cost in self.points if (votes >= demand).all()]
         return min(reaching, key=lambda point: point[1], default=(None, math.inf))
+
+
+@dataclass(frozen=True)
+class Lower:
+    """What the lower demands say of the higher ones: `proved` by finished searches, `seen` by any."""
+
+    proved: float = 0.0
+    seen: float = 0.0
+
+    def raised(self, solution: Solution) -> Lower:
+        proved = solution.objective if solution.finished else 0.0
+        return Lower(max(self.proved, proved), max(self.seen, solution.lower_bound))
 
 
 def solve_grid(
@@ -61,7 +82,7 @@ def solve_grid(
     if isinstance(engine, OwnEngine) and len(costs) > 1:
         shared = Shared(problem, costs)
         nearest = partial(engine.nearest, shared=shared)
-    lower = 0.0
+    lower = Lower()
     for demand, p in at.items():
         if shared is not None:
             shared.ask(p.demand)
@@ -72,7 +93,7 @@ def solve_grid(
         solutions[demand] = solution
         if solution.choice is not None:
             pool.add(solution.choice)
-        lower = max(lower, solution.lower_bound)
+        lower = lower.raised(solution)
     return [solutions[demand] for demand in demands]
 
 
@@ -81,7 +102,7 @@ def _with_first(problem: Problem, demand: int) -> np.ndarray:
 
 
 def _solve_one(
-    p: Problem, pool: Pool, nearest: Callable[..., Solution], limits: Limits, lower: float
+    p: Problem, pool: Pool, nearest: Callable[..., Solution], limits: Limits, lower: Lower
 ) -> Solution:
     if (settled := settle(p)) is not None:
         return settled
@@ -89,17 +110,21 @@ def _solve_one(
     if incumbent is not None:
         incumbent = improve(p, incumbent)
         objective = p.objective(incumbent)
-        if objective <= lower * (1 + 1e-12):
-            return Solution("optimal", incumbent, objective, objective)
+        if objective <= lower.proved * (1 + 1e-12):
+            return Solution(Finished(), incumbent, objective)
     reduced = reduce(p, math.inf if incumbent is None else p.objective(incumbent))
-    solution = nearest(reduced, limits, inside(reduced, p, incumbent), lower)
-    return _in_terms_of(p, reduced, solution, incumbent, lower)
+    solution = nearest(reduced, limits, inside(reduced, p, incumbent), lower.seen)
+    return _in_terms_of(p, reduced, solution, incumbent, lower.seen)
 
 
 def _in_terms_of(
     p: Problem, reduced: Problem, solution: Solution, incumbent: np.ndarray | None, lower: float
 ) -> Solution:
-    """A reduced problem's solution as one of the whole problem, joined with what was known."""
+    """A reduced problem's solution as one of the whole problem, joined with the choice known before.
+
+    The reduced problem holds every choice that is cheaper than that one, so a finished search of it
+    proves the better of the two.
+    """
     choice = None
     if solution.choice is not None:
         choice = choice_within(p, reduced.cell[reduced.start[:-1] + solution.choice])
@@ -107,13 +132,12 @@ def _in_terms_of(
             raise RuntimeError("an engine's choice does not reach the demand of the whole problem")
     if incumbent is not None and (choice is None or p.objective(incumbent) < p.objective(choice)):
         choice = incumbent
+    outcome = solution.outcome
+    if isinstance(outcome, CutShort):
+        outcome = CutShort(max(lower, outcome.bound))
     if choice is None:
-        return replace(solution, lower_bound=max(lower, solution.lower_bound))
-    objective = p.objective(choice)
-    if solution.status in ("optimal", "infeasible"):  # nothing cheaper than the incumbent is left
-        return Solution("optimal", choice, objective, objective, solution.nodes)
-    bound = min(max(lower, solution.lower_bound), objective)
-    return Solution("feasible", choice, objective, bound, solution.nodes)
+        return replace(solution, outcome=outcome)
+    return Solution(outcome, choice, p.objective(choice), solution.nodes)
 
 
 def highest_score(problem: Problem, engine: Engine, limits: Limits) -> BestScore:

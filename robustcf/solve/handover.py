@@ -28,7 +28,7 @@ class HandOver:
     ) -> Solution:
         end = time.monotonic() + limits.seconds
         tried = self.first.nearest(problem, _short(limits), incumbent, lower_bound)
-        if tried.status in ("optimal", "infeasible"):
+        if tried.finished:
             return tried
         known = incumbent if tried.choice is None else tried.choice
         bound = max(lower_bound, tried.lower_bound)

@@ -163,6 +163,7 @@ def _shortfall(p, votes):
 @compiled
 def _climb(p, choice, exponent):
     """Take the move of most gain per cost until the demand is reached."""
+    free = 1e-9 * p.cost.max()  # cheaper moves than this all count as this cheap
     for _ in range(4 * len(choice) + 50):
         votes = response(p, choice)
         now = _shortfall(p, votes[:, p.start[0] + choice[0]])
@@ -174,8 +175,8 @@ def _climb(p, choice, exponent):
             for o in range(p.start[f + 1] - p.start[f]):
                 gain = now - _shortfall(p, votes[:, p.start[f] + o])
                 if gain > 1e-12:
-                    price = max(p.cost[p.start[f] + o] - here, 1e-9)
-                    merit = gain / price**exponent
+                    price = max(p.cost[p.start[f] + o] - here, free)
+                    merit = gain / price**exponent if price > 0.0 else np.inf
                     if merit > best:
                         best, best_f, best_o = merit, f, o
         if best_f < 0:
@@ -197,7 +198,7 @@ def _shrink(p, choice):
 @compiled
 def _back_one(p, choice):
     votes = response(p, choice)
-    best, best_f, best_o = 1e-15, -1, -1
+    best, best_f, best_o = 0.0, -1, -1
     for f in range(len(choice)):
         here = p.cost[p.start[f] + choice[f]]
         for o in range(p.start[f + 1] - p.start[f]):
@@ -217,7 +218,7 @@ def _swap(p, choice):
         here = p.cost[p.start[f] + mine]
         if here <= 0.0:
             continue
-        best, best_o, best_g, best_r = 1e-12, -1, -1, -1
+        best, best_o, best_g, best_r = 1e-12 * here, -1, -1, -1
         for o in range(p.start[f + 1] - p.start[f]):
             saved = here - p.cost[p.start[f] + o]
             if saved <= best:

@@ -20,9 +20,20 @@ import scipy.sparse as sp
 
 from robustcf._jit import compiled
 from robustcf.problem import Problem, _holds
-from robustcf.solve.contract import BestScore, Limits, Solution, cheapest, settle
+from robustcf.solve.contract import (
+    BestScore,
+    CutShort,
+    Finished,
+    Limits,
+    Solution,
+    cheapest,
+    most_votes,
+    settle,
+)
+from robustcf.solve.scale import factor_for, scaled
 
 RELAXATION = 1e-7  # of the score rows, in units of one vote
+COARSE = 1e-3  # optima below this, in scaled costs, are solved again at their own scale
 
 
 @dataclass
@@ -77,14 +88,16 @@ class MilpEngine:
     ) -> Solution:
         if (settled := settle(problem)) is not None:
             return settled
-        model = build_model(problem)
         end, nodes = time.monotonic() + limits.seconds, 0
         best = np.inf if incumbent is None else problem.objective(incumbent)
+        factor = factor_for(float(problem.cost.max()) if incumbent is None else best)
+        model = build_model(scaled(problem, factor))
         while True:
             model.start = None if incumbent is None else point_of(problem, incumbent)
             left = replace(limits, seconds=max(end - time.monotonic(), 0.0))
             result = self.backend.solve(model, left)
             nodes += result.nodes
+            bound = result.bound / factor
             choice = None if result.x is None else choice_of(problem, result.x)
             if choice is not None and problem.reaches(choice):
                 if problem.objective(choice) < best:
@@ -92,20 +105,17 @@ class MilpEngine:
             elif choice is not None:
                 _cut_off(model, problem, choice)
                 if result.status == "optimal":
-                    lower_bound = max(lower_bound, min(result.bound, best))
+                    lower_bound = max(lower_bound, min(bound, best))
                 if time.monotonic() < end:
                     continue
                 result = MilpResult("limit", None, result.bound, 0)
-            if result.status == "infeasible":
-                if incumbent is None:
-                    return Solution("infeasible", None, np.inf, np.inf, nodes)
-                return Solution("optimal", incumbent, best, best, nodes)
-            if result.status == "optimal":
-                return Solution("optimal", incumbent, best, best, nodes)
-            bound = min(max(lower_bound, result.bound), best)
-            if incumbent is None:
-                return Solution("unknown", None, np.inf, bound, nodes)
-            return Solution("feasible", incumbent, best, bound, nodes)
+            if result.status == "limit":
+                return Solution(CutShort(max(lower_bound, bound)), incumbent, best, nodes)
+            if 0.0 < best * factor < COARSE:  # the tolerances were coarse for a choice this cheap: ask again
+                ratio = factor_for(best * factor)
+                model.cost, model.offset, factor = model.cost * ratio, model.offset * ratio, factor * ratio
+                continue
+            return Solution(Finished(), incumbent, best, nodes)
 
     def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
         if not problem.n_leaves:
@@ -140,7 +150,7 @@ class MilpEngine:
             if time.monotonic() >= end:
                 result = MilpResult("limit", None, result.bound, 0)
                 break
-        highest = int(sum(problem.votes[0, a:b].max() for a, b in _trees(problem)))
+        highest = int(most_votes(problem)[0])
         if result.status == "optimal" and choice is not None:
             return BestScore(choice, found, found)
         bound = highest if not np.isfinite(result.bound) else min(highest, int(np.ceil(-result.bound * unit)))

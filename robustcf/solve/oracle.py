@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robustcf.problem import Problem
-from robustcf.solve.contract import BestScore, Limits, Solution, SolverError
+from robustcf.solve.contract import BestScore, Finished, Limits, Solution, SolverError
 
 MOST_CHOICES = 2_000_000
 
@@ -21,11 +21,10 @@ class Oracle:
         choices, votes = _all_choices(problem)
         reaching = (votes >= problem.demand).all(axis=1)
         if not reaching.any():
-            return Solution("infeasible", None, np.inf, np.inf, len(choices))
+            return Solution(Finished(), nodes=len(choices))
         costs = problem.cost[problem.start[:-1] + choices[reaching]].sum(axis=1)
         choice = choices[reaching][costs.argmin()]
-        objective = problem.objective(choice)
-        return Solution("optimal", choice, objective, objective, len(choices))
+        return Solution(Finished(), choice, problem.objective(choice), len(choices))
 
     def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
         choices, votes = _all_choices(problem)

@@ -13,7 +13,8 @@ from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
 
 LOOK_AHEAD = 4  # cuts tried for real at a node
-EPSILON = 1e-10  # choices that save less than this are not looked for
+EPSILON = 1e-10  # choices that save less than this, in scaled costs or votes, are not looked for
+CHEAPEST, MOST, REACH = 0, 1, 2  # goals: least cost at the demand, most votes, any choice at the demand
 
 
 class Stack(NamedTuple):
@@ -55,11 +56,10 @@ def filter_root(F, theta, phi, lam, stack, upper):
 
 
 @compiled
-def run(F, P, theta, phi, lam, stack, height, upper, best, maximise, max_nodes):
+def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
     """Work off the stack until it is empty, full, or `max_nodes` have been seen.
 
     Returns the stack's new height, the best value (its choice in `best`) and the nodes seen.
-    With `maximise`, the value of a choice is what its votes lack of the (first) demand.
     """
     total, aside = np.empty(len(F.cost)), np.empty(len(F.cost))
     work = workspace(F)
@@ -81,7 +81,7 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, maximise, max_nodes):
                 if total[o] < total[at]:
                     at = o
             choice[f] = at - F.start[f]
-        value = _value(F, P, choice, maximise)
+        value = _value(F, P, choice, goal)
         if value < upper - EPSILON:
             upper = value
             best[:] = choice
@@ -98,13 +98,16 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, maximise, max_nodes):
 
 
 @compiled
-def _value(F, P, choice, maximise):
-    """What a choice is worth; inf if it does not meet the demand."""
+def _value(F, P, choice, goal):
+    """What a choice is worth: its cost, or what its votes lack of the first demand; inf if it does not count.
+
+    With the goal REACH, only choices that meet every demand count, by their integer votes.
+    """
     votes = _votes_of(P, choice)
-    for c in range(1 if maximise else 0, len(votes)):
+    for c in range(1 if goal == MOST else 0, len(votes)):
         if votes[c] < P.demand[c]:
             return np.inf
-    return (P.demand[0] - votes[0]) / F.unit[0] if maximise else _cost(P, choice)
+    return _cost(P, choice) if goal == CHEAPEST else (P.demand[0] - votes[0]) / F.unit[0]
 
 
 @compiled

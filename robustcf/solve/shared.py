@@ -16,8 +16,8 @@ from functools import cache, partial
 import numpy as np
 
 from robustcf.problem import Problem, reduce
-from robustcf.solve.factors import Factors, build_factors, vote_units
-from robustcf.solve.prices import Relaxation
+from robustcf.solve.factors import Factors, build_factors, demand_in_units, vote_units
+from robustcf.solve.prices import Prices, Relaxation
 from robustcf.solve.search import Stack, filter_root, new_stack, start_search
 
 WIDER = 2  # times the leaves of the problem at hand that a shared relaxation may have
@@ -38,6 +38,7 @@ class Shared:
         self._whole, self._uppers = whole, sorted(set(uppers))
         self._units = vote_units(whole)
         self._demand = whole.demand
+        self._factor = 1.0
         self._covered = -math.inf
         self._problem: Problem
         self._factors: Factors
@@ -49,15 +50,19 @@ class Shared:
         """From now on the whole problem's demand is this."""
         self._demand = demand
 
+    def scale(self, factor: float) -> None:
+        """From now on the costs of the problems asked about are multiplied by this."""
+        self._factor = factor
+
     def ready(self, problem: Problem, upper: float) -> bool:
         """Whether there is a relaxation that covers a problem and is not too large for it."""
-        return upper <= self._covered and self._problem.n_leaves <= WIDER * problem.n_leaves
+        return upper / self._factor <= self._covered and self._problem.n_leaves <= WIDER * problem.n_leaves
 
     def prepare(self, problem: Problem, upper: float) -> bool:
         """Build one for this problem and dearer ones, if there are any as large; whether one is ready."""
         if self.ready(problem, upper):
             return True
-        wider = [u for u in self._uppers if u > upper]
+        wider = [u for u in self._uppers if u > upper / self._factor]
         reduced = cache(partial(reduce, self._whole))
         fitting = bisect_right(wider, WIDER * problem.n_leaves, key=lambda u: reduced(u).n_leaves)
         if fitting:
@@ -84,11 +89,13 @@ class Shared:
             return None
         open_ = np.zeros(len(self._problem.cost), dtype=bool)
         open_[known[alive]] = True
-        demand = (self._problem.demand + self._demand - self._whole.demand) / self._units
+        wanted = self._problem.demand + self._demand - self._whole.demand
+        demand = demand_in_units(wanted, self._units, self._problem.n_trees)
         factors = self._factors._replace(demand=demand)
         self._relaxation.ask(demand)
         if not math.isfinite(self._relaxation.bound(open_, seconds)):
             return None
         start_search(self._stack, open_, -math.inf)
-        bound = filter_root(factors, *self._relaxation.prices(), self._stack, upper)
+        prices = Prices(*(values * self._factor for values in self._relaxation.prices()))
+        bound = filter_root(factors, *prices, self._stack, upper)
         return bound, self._stack.alive[0][known]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from typing import Any
@@ -13,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from robustcf.problem import Problem
-from robustcf.solve import BestScore, Limits, Solution, SolverError
+from robustcf.solve import BestScore, CutShort, Limits, Solution, SolverError
 from robustcf.solve.oracle import Oracle
 from tests.explainworld import SCHEMA, labels, rows, trained
 
@@ -35,8 +34,8 @@ class Slow:
         self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None, lower_bound: float = 0.0
     ) -> Solution:
         if self.found and incumbent is not None:
-            return Solution("feasible", incumbent, problem.objective(incumbent), lower_bound + 1e-3)
-        return Solution("unknown", None, math.inf, lower_bound)
+            return Solution(CutShort(lower_bound + 1e-3), incumbent, problem.objective(incumbent))
+        return Solution(CutShort(lower_bound))
 
     def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
         return BestScore(None, 0, 10**15)

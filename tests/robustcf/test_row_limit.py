@@ -1,6 +1,5 @@
 """A row's time limit is for all of its solves together."""
 
-import math
 import time
 from typing import Any
 
@@ -9,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from robustcf.problem import Problem
-from robustcf.solve import BestScore, Limits, Solution
+from robustcf.solve import BestScore, Finished, Limits, Solution
 
 LIMIT = 0.3
 
@@ -28,7 +27,7 @@ class Dawdler:
 
     def nearest(self, problem: Problem, limits: Limits, *others: Any) -> Solution:
         self._dawdle(limits)
-        return Solution("infeasible", None, math.inf, math.inf)
+        return Solution(Finished())
 
     def best_score(self, problem: Problem, limits: Limits, *others: Any) -> BestScore:
         self._dawdle(limits)
