@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,117 +12,43 @@ from sklearn.ensemble import IsolationForest
 import robustcf as rc
 from robustcf.check import broken_rules, distance
 from robustcf.encode import decode, encode, read_rows
-from robustcf.forest import Forest
-from robustcf.isolation import _trees_of
-from robustcf.solve import get_engine
 from tests.by_hand import candidates_of, keeping_rules, reaches
-from tests.values import multiples
-from tests.worlds import Score, World, make_worlds, random_rows, scores_by_model
-
-MOST_POINTS = 20_000
-TREES = 3
-
-
-def training_of(world: World, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    read = read_rows(world.schema, random_rows(rng, world.schema, 14))
-    X = encode(world.schema, read.numbers[[r is None for r in read.reasons]])
-    y = np.array(world.forest.classes, dtype=object)[rng.integers(len(world.forest.classes), size=len(X))]
-    y[: len(world.forest.classes)] = world.forest.classes
-    return X, y
-
-
-def wanted(world: World) -> Any:
-    return (
-        world.target if world.target is not None else next(c for c in world.forest.classes if c != world.own)
-    )
-
-
-def answers_of(
-    world: World, methods: list[Any], training: tuple[np.ndarray, np.ndarray], solvers: tuple[str, ...]
-) -> dict[str, list[rc.Counterfactual]]:
-    explainer = rc.Explainer(
-        world.forest, world.schema, methods, target=world.target, voting=world.voting, training=training
-    )
-    found = {}
-    for solver in solvers:
-        explainer.engine = get_engine(solver)
-        explainer._best.clear()
-        found[solver] = explainer.explain_grid(world.row)
-    return found
-
-
-def product(candidates: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    grids = np.meshgrid(*[numbers for numbers, _ in candidates], indexing="ij")
-    prices = np.meshgrid(*[costs for _, costs in candidates], indexing="ij")
-    return np.stack([g.ravel() for g in grids], axis=1), np.sum([c.ravel() for c in prices], axis=0)
-
-
-# ------------------------------------------------------------------------- isolation forests
-
-
-def with_more_trees(forest: Forest, model: Any) -> Forest:
-    """The forest with an isolation forest's trees beside it: only its splits matter to brute force."""
-    trees, n = _trees_of(model), len(forest.left)
-    leaf = trees.left < 0
-    uniform = np.where(leaf[:, None], 1.0 / len(forest.classes), 0.0) * np.ones(len(forest.classes))
-    return Forest(
-        tree_start=np.concatenate([forest.tree_start, trees.tree_start[1:] + n]),
-        left=np.concatenate([forest.left, np.where(leaf, -1, trees.left + n)]).astype(np.int32),
-        right=np.concatenate([forest.right, np.where(leaf, -1, trees.right + n)]).astype(np.int32),
-        feature=np.concatenate([forest.feature, trees.feature]),
-        threshold=np.concatenate([forest.threshold, trees.threshold]),
-        missing_left=np.concatenate([forest.missing_left, trees.missing_left]),
-        probabilities=np.vstack([forest.probabilities, uniform]),
-        classes=forest.classes,
-        n_features=forest.n_features,
-        accepts_missing=forest.accepts_missing,
-    )
+from tests.plausible_by_hand import (
+    answers_of,
+    isolation_by_hand,
+    lof_by_hand,
+    lof_question,
+    training_of,
+    wanted,
+)
+from tests.worlds import Score, World, make_worlds, scores_by_model
 
 
 def check_isolation(world: World, seed: int) -> Counter[str]:
     kinds: Counter[str] = Counter()
-    if world.own == wanted(world):
+    question = isolation_by_hand(world, seed)
+    if question is None:
         return kinds
-    X, y = training_of(world, seed)
-    target, contamination = wanted(world), [0.1, 0.3, 0.5, "auto"][seed % 4]
-    model = IsolationForest(n_estimators=TREES, contamination=contamination, random_state=0).fit(
-        X[y == target]
-    )
-    candidates = candidates_of(replace(world, forest=with_more_trees(world.forest, model)))
-    if math.prod(len(numbers) for numbers, _ in candidates) > MOST_POINTS:
-        return kinds
-    points, cost = product(candidates)
-    kept = keeping_rules(world, points)
-    if not kept.any():
-        return kinds
-    points, cost = points[kept], cost[kept]
-    encoded = encode(world.schema, points)
-    c = world.forest.classes.index(target)
-    score = scores_by_model(world.forest.judge, encoded, world.voting)[:, c]
-    n = int((y == target).sum())
-    average = {1: 0.0, 2: 1.0}.get(n, 2 * (math.log(max(n - 1, 1)) + np.euler_gamma) - 2 * (n - 1) / n)
-    length = -TREES * average * np.log2(-model.score_samples(encoded))
-    bound = -TREES * average * math.log2(-model.offset_)
-    plausible = length >= bound + 1e-9 if average else np.ones(len(points), dtype=bool)
-    methods = [rc.IsolationForest(contamination, Score(tau), n_trees=TREES) for tau in world.taus]
-    for solver, grid in answers_of(world, methods, (X, y), ("engine", "highs", "oracle")).items():
-        for tau, a in zip(world.taus, grid, strict=True):
-            reached = reaches(score, tau, len(world.forest), world.voting, c == 0)
+    X, y = question.training
+    model = IsolationForest(
+        n_estimators=question.methods[0].n_trees,
+        contamination=question.methods[0].contamination,
+        random_state=0,
+    ).fit(X[y == wanted(world)])
+    for solver, grid in answers_of(
+        world, question.methods, question.training, ("engine", "highs", "oracle")
+    ).items():
+        for truth, a in zip(question.expected, grid, strict=True):
             assert a.verified, (solver, a.status, a.reason)
-            if (reached & plausible).any():
-                assert a.status == "optimal"
-                assert a.distance == pytest.approx(cost[reached & plausible].min(), abs=1e-9)
-                assert model.predict(a.encoded[None, :])[0] == 1
-            elif reached.any():
-                assert a.status == "relaxed"
-                most = length[reached].max()
-                assert a.relaxation == pytest.approx((bound - most) / (TREES * average), abs=1e-7)
-                ways = [cost[reached & (length >= most - slack)].min() for slack in (1e-8, 1e-13)]
-                assert ways[0] - 1e-9 <= a.distance <= ways[1] + 1e-9
+            assert a.status == truth.status
+            if a.status == "no_recourse":
+                assert a.score == pytest.approx(truth.best_score, abs=1e-9)
             else:
-                assert a.status == "no_recourse"
-                assert a.score == pytest.approx(score.max(), abs=1e-9)
+                assert truth.objective[0] - 1e-9 <= a.distance <= truth.objective[1] + 1e-9
+            if a.status == "optimal":
+                assert model.predict(a.encoded[None, :])[0] == 1
+            if a.status == "relaxed":
+                assert a.relaxation == pytest.approx(truth.relaxation, abs=1e-7)
             kinds[a.status] += 1
     return kinds
 
@@ -155,93 +79,20 @@ def test_isolation_forests_agree_with_brute_force_on_many(block: int) -> None:
 # ------------------------------------------------------------------------------------- 1-LOF
 
 
-def listed(world: World, rng: np.random.Generator) -> World:
-    """The world with a few allowed values in place of every open range."""
-    schema = world.schema
-    for f in schema.features:
-        if f.kind == "continuous" and f.allowed is None and f.step is None:
-            low, high = f.span
-            schema = schema.replace(f.name, allowed=tuple(float(v) for v in rng.uniform(low, high, 5)))
-    return replace(world, schema=schema)
-
-
-def all_numbers(world: World, j: int) -> np.ndarray:
-    """Every allowed number of a listed feature."""
-    f, x = world.schema.features[j], world.numbers[j]
-    if f.kind != "continuous" or f.allowed is not None:
-        numbers = [f.number(v) for v in f.values or f.allowed or ()]
-    else:
-        ends = [*f.span, *(e for e in (f.lower, f.upper) if e is not None), x]
-        numbers = multiples(f.step, min(ends), max(ends))
-    alone = rc.Schema((f,))
-    return np.array([x, *(v for v in dict.fromkeys(numbers) if v != x
-                     and not broken_rules(alone, np.array([x]), np.array([v])))])  # fmt: skip
-
-
-def lof_by_hand(world: World, X: np.ndarray, target: Any, points: np.ndarray, k: int) -> np.ndarray | None:
-    """1-LOF of every point, from the appendix's words and the encoded rows alone."""
-    schema, own = world.schema, world.numbers
-    if np.isnan(own).any():
-        return None
-    unit = [f.span[1] - f.span[0] if f.ordered and f.scaling == "none" else 1.0 for f in schema.features]
-    weights = np.repeat(
-        [f.cost_weight / (u or 1.0) for f, u in zip(schema.features, unit, strict=True)],
-        [f.n_columns for f in schema.features],
-    )
-    label = scores_by_model(world.forest.judge, X, world.voting).argmax(axis=1)
-    rows = np.unique((X * weights)[label == world.forest.classes.index(target)], axis=0)
-    if len(rows) < 2:
-        return None
-    apart = np.abs(rows[:, None, :] - rows[None, :, :]).sum(axis=2)
-    np.fill_diagonal(apart, np.inf)
-    delta = apart.min(axis=1)
-    lrd = 1 / np.maximum(delta, delta[apart.argmin(axis=1)])
-    home = np.abs(rows - encode(schema, own[None, :]) * weights).sum(axis=1)
-    if len(rows) > k and np.diff(np.sort(home)).min() < 1e-9:
-        return None  # which rows are the nearest is a toss-up
-    near = np.argsort(home)[:k]
-    reach = np.abs((encode(schema, points) * weights)[:, None, :] - rows[near][None, :, :]).sum(axis=2)
-    factor = lrd[near] * np.maximum(delta[near], reach)
-    return np.where(reach <= reach.min(axis=1, keepdims=True) + 1e-8, factor, np.inf).min(axis=1)
-
-
 def check_lof(world: World, seed: int) -> Counter[str]:
-    rng = np.random.default_rng(seed)
-    world, kinds = listed(world, rng), Counter[str]()
-    if world.own == wanted(world):
+    kinds = Counter[str]()
+    question = lof_question(world, seed)
+    if question is None:
         return kinds
-    numbers = [all_numbers(world, j) for j in range(len(world.schema))]
-    if math.prod(map(len, numbers)) > MOST_POINTS:
-        return kinds
-    X, y = training_of(world, seed)
-    grids = np.meshgrid(*numbers, indexing="ij")
-    points = np.stack([g.ravel() for g in grids], axis=1)
-    points = points[keeping_rules(world, points)]
-    if not len(points):
-        return kinds
-    k, weight = int(rng.choice([1, 3, 10])), float(rng.choice([0.0, 0.01, 0.1, 1.0, 10.0]))
-    target = wanted(world)
-    factor = lof_by_hand(world, X, target, points, k)
-    if factor is None:
-        return kinds
-    cost = np.array([distance(world.schema, world.numbers, p) for p in points]) + weight * factor
-    c = world.forest.classes.index(target)
-    score = scores_by_model(world.forest.judge, encode(world.schema, points), world.voting)[:, c]
-    methods = [rc.LocalOutlierFactor(weight, Score(tau), neighbours=k) for tau in world.taus]
-    if world.target is None and any(
-        lof_by_hand(world, X, t, points[:1], k) is None for t in world.forest.classes
-    ):
-        return kinds
-    for solver, grid in answers_of(world, methods, (X, y), ("engine", "highs")).items():
-        for tau, a in zip(world.taus, grid, strict=True):
-            reached = reaches(score, tau, len(world.forest), world.voting, c == 0)
+    for solver, grid in answers_of(
+        question.world, question.methods, question.training, ("engine", "highs")
+    ).items():
+        for truth, a in zip(question.expected, grid, strict=True):
             assert a.verified, (solver, a.status, a.reason)
-            if reached.any():
-                assert a.status == "optimal", (solver, a)
-                assert a.objective == pytest.approx(cost[reached].min(), rel=1e-7, abs=1e-9)
+            assert a.status == truth.status, (solver, a)
+            if a.status == "optimal":
+                assert a.objective == pytest.approx(truth.objective[0], rel=1e-7, abs=1e-9)
                 assert a.objective == pytest.approx(a.distance + a.penalty, rel=1e-9)
-            else:
-                assert a.status == "no_recourse"
             kinds[a.status] += 1
     return kinds
 
