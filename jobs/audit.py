@@ -26,7 +26,15 @@ from jobs.scan import Scanned, columns_of, find_duplicate, scan_chunk, twice
 from jobs.shard import AuditJob, explain_shard, pilot, shard_name
 from jobs.store import RunFolder
 from jobs.tables import Plan, plan_table
-from jobs.validate import all_forests, check_trainable, gather, load_training, score_shard, seeds_for
+from jobs.validate import (
+    all_forests,
+    check_trainable,
+    digests,
+    gather,
+    load_training,
+    score_shard,
+    seeds_for,
+)
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods import needs_training
 
@@ -51,7 +59,9 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
             config.solver.memory_limit,
         )
         _check(config, question, forest, schema)
-        previous = config.previous and open_previous(config.previous, schema, forest, config.keep_valid)
+        previous = config.previous and open_previous(
+            config.previous, schema, config.solver.time_limit, config.keep_valid
+        )
     plan = plan_table(config.customers.data, columns_of(config.customers, schema))
     if plan.rows == 0:
         raise BadInput(f"{config.customers.data}: the table has no rows")
@@ -91,6 +101,12 @@ def _check_unchanged(manifest: dict[str, Any] | None, plan: Plan, forest: Forest
         raise BadInput("the customer table has changed since this run began; choose another output")
 
 
+def _note_unchanged(manifest: dict[str, Any], key: str, value: Any, what: str) -> None:
+    """Note a fact in the manifest; refuse to resume a run for which it was another one."""
+    if manifest.setdefault(key, value) != value:
+        raise BadInput(f"{what} changed since this run began; choose another output")
+
+
 class _Audit:
     """One audit on a cluster, stage by stage."""
 
@@ -118,7 +134,7 @@ class _Audit:
                 "inputs": [list(file) for file in self.plan.files],
             }
             try:
-                training = self._training()
+                training = self._training(manifest)
                 manifest["plan"], manifest["data_hash"] = self._plan(training)
             except BadInput:
                 if fresh:
@@ -127,12 +143,12 @@ class _Audit:
             self.run.publish("schema.toml", self.schema.to_toml().encode())
             store_forest(self.run, "forest", self.forest)
         else:
-            training = self._training()
+            training = self._training(manifest)
         journal = Journal(self.run, manifest)
         journal.write()
         self.run.sweep_up()
-        if self.config.previous is not None and self.previous is None:
-            manifest["previous"] = "its schema is another one: nothing was copied"
+        if self.config.previous is not None:
+            self._note_previous(manifest)
         if self.previous is not None and "survival" not in manifest:
             manifest["survival"] = self._survival()
             journal.write()
@@ -149,21 +165,54 @@ class _Audit:
         report_run(self.run, manifest, self.tasks, self.config.previous)
         return exit_code(counts)
 
-    def _training(self) -> Any:
-        """A reference to the training rows, or None; loaded in a task, once."""
-        if self.config.training is None:
-            return None
-        ref = self.tasks.start(load_training, self.config.training, self.schema, self.forest_ref)
-        self._wait(ref)
+    def _note_previous(self, manifest: dict[str, Any]) -> None:
+        """Say in the manifest which methods' answers cannot be copied, and why."""
+        if self.previous is None:
+            manifest["previous"] = "its schema is another one: nothing was copied"
+            return
+        asked = zip(self.question.methods, self.question.keys, self.answer_keys, strict=True)
+        stale = [m.name for m, name, key in asked if self.previous.answer_keys.get(name) != key]
+        if stale:
+            methods = ", ".join(dict.fromkeys(stale))
+            manifest["previous"] = (
+                f"forest, method, seed, training rows or version differ: {methods} solved again"
+            )
+
+    def _training(self, manifest: dict[str, Any]) -> Any:
+        """Return a reference to the training rows, or None; note in the manifest what answers depend on.
+
+        Raises
+        ------
+        BadInput
+            If a resumed run would give other answers than it has given so far.
+        """
+        ref, digest = None, None
+        if self.config.training is not None:
+            ref = self.tasks.start(load_training, self.config.training, self.schema, self.forest_ref)
+            digest = self._result(self.tasks.start(digests, ref))
+        _note_unchanged(manifest, "training_hash", digest, "the training rows have")
+        versions = manifest["versions"]
+        first = None if digest is None else digest["first"]
+        self.answer_keys = tuple(
+            self.question.answer_keys(self.forest.fingerprint, self.schema.fingerprint, first, versions)
+        )
+        names = ("method", "alpha", "beta", "parameter")
+        noted = [
+            dict(zip(names, method, strict=True)) | {"key": key}
+            for method, key in zip(self.question.keys, self.answer_keys, strict=True)
+        ]
+        _note_unchanged(manifest, "answer_keys", noted, "what determines the answers has")
         return ref
 
-    def _wait(self, ref: Any) -> None:
-        """A task's failure is ours; its result stays where it is."""
+    def _result(self, ref: Any) -> Any:
+        """Wait for a task and return its result; its failure is ours."""
         from jobs.fanout import fan_out
 
-        check = self.tasks.start(_nothing, ref)
-        for _ in fan_out(self.tasks.ray, lambda _: check, [0], 1):
-            pass
+        return next(fan_out(self.tasks.ray, lambda _: ref, [0], 1))[1]
+
+    def _wait(self, ref: Any) -> None:
+        """Wait for a task; its result stays where it is."""
+        self._result(self.tasks.start(_nothing, ref))
 
     def _scan(self) -> list[Scanned]:
         """The first pass: pieces in the `_work` folder."""
@@ -235,6 +284,7 @@ class _Audit:
             self.config.customers.cohort,
             tuple(plan["pieces"]),
             plan["bits"],
+            self.answer_keys,
             self.previous,
         )
 

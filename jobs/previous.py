@@ -1,9 +1,10 @@
-"""Answers of an earlier run: which can be copied, and which recourses survive a changed forest."""
+"""Answers of an earlier run: which of them are copied, which are kept, and which recourses survive."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.badinput import BadInput
-from jobs.rows import Key, Question, label_of
+from jobs.rows import Key, label_of
 from jobs.store import RunFolder, require_run
 from robustcf import Forest, Schema
 
-PROVED = ("optimal", "no_recourse")
+GIVEN = ("optimal", "feasible", "relaxed", "heuristic")  # the customer was given a change to make
 KEPT = "kept from the previous run: still valid on this forest, not solved again"
 
 
@@ -25,18 +26,47 @@ class Previous:
 
     run: RunFolder
     bits: int
-    same_forest: bool
+    answer_keys: dict[Key, str]
+    same_limit: bool
     keep_valid: bool
 
 
-def open_previous(address: str, schema: Schema, forest: Forest, keep_valid: bool) -> Previous | None:
-    """The earlier run, if its answers mean anything here: another schema asks other questions."""
+@dataclass
+class Earlier:
+    """What an earlier run offers for the customers of one shard.
+
+    `copies` are table rows that can be copied as they are, `at` says where in them the answer to a
+    (customer's row, method) is. `changes` are the changes that it gave customers whose answers cannot be
+    copied: feature and new value.
+    """
+
+    copies: pa.Table | None = None
+    at: dict[tuple[bytes, Key], int] = field(default_factory=dict)
+    changes: dict[tuple[bytes, Key], dict[str, str]] = field(default_factory=dict)
+
+
+def open_previous(address: str, schema: Schema, time_limit: float, keep_valid: bool) -> Previous | None:
+    """Open the earlier run, or return None where it explained customers under another schema."""
     run, manifest = require_run(address)
     if manifest["kind"] != "audit" or "plan" not in manifest:
         raise BadInput(f"{run.shown} is not an audit whose answers could be used again")
     if manifest["schema_hash"] != schema.fingerprint:
         return None
-    return Previous(run, manifest["plan"]["bits"], manifest["forest_hash"] == forest.fingerprint, keep_valid)
+    solver = manifest["config"].get("solver")
+    same_limit = isinstance(solver, dict) and solver.get("time_limit") == time_limit
+    return Previous(run, manifest["plan"]["bits"], _answer_keys(manifest), same_limit, keep_valid)
+
+
+def _answer_keys(manifest: Mapping[str, Any]) -> dict[Key, str]:
+    """The keys of its answers, method by method; a run that stored none offers nothing to copy."""
+    stored = manifest.get("answer_keys")
+    found: dict[Key, str] = {}
+    for entry in stored if isinstance(stored, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("key"), str):
+            found[str(entry.get("method")), entry.get("alpha"), entry.get("beta"), entry.get("parameter")] = (
+                entry["key"]
+            )
+    return found
 
 
 def overlapping(previous: Previous, shard: int, bits: int) -> range:
@@ -49,12 +79,34 @@ def overlapping(previous: Previous, shard: int, bits: int) -> range:
 
 
 def earlier_answers(
-    previous: Previous, question: Question, forest: Forest, shard: int, bits: int, wanted: set[bytes]
-) -> tuple[pa.Table | None, dict[tuple[bytes, Key], int]]:
-    """Rows that can be copied, and where each (customer's row, method) is among them."""
+    previous: Previous, asked: Mapping[Key, str], shard: int, bits: int, wanted: set[bytes]
+) -> Earlier:
+    """Look up the answers to customers with these row digests; `asked` are tonight's answer keys."""
+    same = {key for key, digest in asked.items() if previous.answer_keys.get(key) == digest}
+    found = Earlier()
     tables: list[pa.Table] = []
-    found: dict[tuple[bytes, Key], int] = {}
-    count = 0
+    for table, rows in _shards(previous, shard, bits):
+        usable = _copyable(previous, table)
+        given = pc.is_in(table["status"], value_set=pa.array(GIVEN)).to_pylist()
+        columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
+        take: list[int] = []
+        for i, method in enumerate(zip(*columns, strict=True)):
+            row = rows[i]
+            if row is None or row not in wanted or method not in asked or (row, method) in found.at:
+                continue
+            if usable[i] and method in same:
+                found.at[row, method] = sum(len(t) for t in tables) + len(take)
+                take.append(i)
+            elif previous.keep_valid and given[i]:
+                found.changes[row, method] = {c["feature"]: c["after"] for c in table["changes"][i].as_py()}
+        if take:
+            tables.append(_copied(table.take(take)))
+    found.copies = pa.concat_tables(tables) if tables else None
+    return found
+
+
+def _shards(previous: Previous, shard: int, bits: int) -> Iterator[tuple[pa.Table, list[bytes | None]]]:
+    """The earlier shards that cover one of ours, each with the digest of every row's customer."""
     for number in overlapping(previous, shard, bits):
         name = f"shard-{number:05d}.parquet"
         if not previous.run.exists(f"keys/{name}") or not previous.run.exists(f"counterfactuals/{name}"):
@@ -64,37 +116,26 @@ def earlier_answers(
         row_of = dict(zip(keys["instance_id"].to_pylist(), keys["row"].to_pylist(), strict=True))
         with previous.run.open_parquet(f"counterfactuals/{name}") as file:
             table = file.read()
-        row = [row_of.get(i) for i in table["instance_id"].to_pylist()]
-        usable = _usable(previous, question, forest, table)
-        methods = list(
-            zip(*(table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter")), strict=True)
-        )
-        take: list[int] = []
-        for i in np.flatnonzero(usable):
-            key = row[i]
-            if key in wanted and (key, methods[i]) not in found:
-                found[key, methods[i]] = count + len(take)
-                take.append(int(i))
-        if take:
-            tables.append(_as_ours(previous, forest, question, table.take(take)))
-            count += len(take)
-    return (pa.concat_tables(tables) if tables else None), found
+        yield table, [row_of.get(i) for i in table["instance_id"].to_pylist()]
 
 
-def _usable(previous: Previous, question: Question, forest: Forest, table: pa.Table) -> np.ndarray:
-    """Proved on this very forest, or (if wanted) still valid on it."""
-    same = pc.and_(pc.equal(table["target"], str(question.target)), table["verified"])
-    voting = {method.name: getattr(method, "voting", question.voting) for method in question.methods}
-    asked = [
-        voting.get(m) == v
-        for m, v in zip(table["method"].to_pylist(), table["voting"].to_pylist(), strict=True)
-    ]
-    fits = _mask(same) & np.array(asked, dtype=bool)
-    proved = _mask(pc.is_in(table["status"], value_set=pa.array(PROVED)))
-    usable = fits & proved if previous.same_forest else np.zeros(len(table), dtype=bool)
-    if previous.keep_valid:
-        usable |= fits & still_valid(forest, table)
-    return usable
+def _copyable(previous: Previous, table: pa.Table) -> np.ndarray:
+    """Answers that a longer time limit would not change: proved, with the best score proved too."""
+    verified = _mask(table["verified"])
+    optimal = _mask(pc.equal(table["status"], "optimal"))
+    stuck = _mask(pc.equal(table["status"], "no_recourse"))
+    final = _mask(pc.and_(pc.equal(table["best_score_gap"], 0.0), pc.equal(table["gap"], 0.0)))
+    copyable: np.ndarray = verified & (optimal | (stuck & (final | previous.same_limit)))
+    return copyable
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """Copied rows cost nothing tonight."""
+    n = len(table)
+    for name, column in (("seconds", pa.array([0.0] * n)), ("nodes", pa.array([0] * n, pa.int64()))):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), column)
+    return table
 
 
 def _mask(array: Any) -> np.ndarray:
@@ -122,51 +163,13 @@ def still_valid(forest: Forest, table: pa.Table) -> np.ndarray:
     return valid
 
 
-def _as_ours(previous: Previous, forest: Forest, question: Question, table: pa.Table) -> pa.Table:
-    """Copied rows cost nothing tonight; kept ones are judged by tonight's forest and prove nothing."""
-    n = len(table)
-    changes: dict[str, Any] = {"seconds": pa.array([0.0] * n), "nodes": pa.array([0] * n, pa.int64())}
-    if not previous.same_forest:
-        points = np.array(table["point"].to_pylist(), dtype=np.float64)
-        votings = np.array(table["voting"].to_pylist(), dtype=object)
-        score = np.zeros(n)
-        for voting in set(votings):
-            own = votings == voting
-            score[own] = forest.judged_score(points[own], question.target, voting)[0]  # type: ignore[arg-type]
-        asked = dict(zip(question.keys, question.methods, strict=True))
-        keys = zip(*(table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter")), strict=True)
-        changes |= {
-            "threshold": pa.array([_threshold(asked.get(key), forest) for key in keys], pa.float64()),
-            "status": pa.array(["feasible"] * n),
-            "reason": pa.array([KEPT] * n),
-            "score_after": pa.array(score),
-            "lower_bound": pa.array([0.0] * n),
-            "gap": pa.array([1.0] * n),
-            "best_score": pa.nulls(n, pa.float64()),
-            "best_score_gap": pa.nulls(n, pa.float64()),
-            "predicted_validity": pa.nulls(n, pa.float64()),
-            "n_trees": pa.array([len(forest)] * n, pa.int32()),
-        }
-    for name, column in changes.items():
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, table.schema.field(at), column)
-    return table
-
-
-def _threshold(method: Any, forest: Forest) -> float | None:
-    """What tonight asks; None of a method that tonight does not ask for, whose rows are not copied."""
-    return None if method is None else float(method.threshold(len(forest)))
-
-
 def survivors(previous: Previous, forest: Forest, name: str) -> Counter[tuple[Key, str]]:
     """Of one earlier shard: recourses given, and how many of them this forest still grants."""
     counts: Counter[tuple[Key, str]] = Counter()
     with previous.run.open_parquet(name) as file:
         for batch in file.iter_batches(16_384):
             table = pa.Table.from_batches([batch])
-            given = _mask(
-                pc.is_in(table["status"], value_set=pa.array(["optimal", "feasible", "relaxed", "heuristic"]))
-            )
+            given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
             valid = still_valid(forest, table)
             columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
             for i, key in enumerate(zip(*columns, strict=True)):

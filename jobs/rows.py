@@ -13,8 +13,10 @@ import pandas as pd
 
 from jobs.guard import Allowance, Stopped
 from robustcf import Counterfactual, Explainer, Forest, Schema
+from robustcf.answer_key import answer_key, training_digest
 from robustcf.encode import encode, read_rows
 from robustcf.forest import Label
+from robustcf.methods import needs_training
 from robustcf.schema import Feature
 
 Key = tuple[str, float | None, float | None, float | None]
@@ -39,6 +41,25 @@ class Question:
     def keys(self) -> list[Key]:
         return [method_key(method) for method in self.methods]
 
+    def answer_keys(
+        self, forest: str, schema: str, training: str | None, versions: Mapping[str, str]
+    ) -> list[str]:
+        """The key of each method's answers (see `robustcf.answer_key`), from fingerprints and digests."""
+        return [
+            answer_key(
+                method,
+                forest=forest,
+                schema=schema,
+                target=self.target,
+                voting=self.voting,
+                solver=self.solver,
+                seed=self.seed,
+                training=training,
+                versions=versions,
+            )
+            for method in self.methods
+        ]
+
 
 def allowance(question: Question, methods: int) -> Allowance:
     """What a row with so many methods may take."""
@@ -59,7 +80,8 @@ def explainer_for(
 ) -> Explainer:
     """The explainer of this process for that forest, compiled once."""
     chosen = question.methods if methods is None else tuple(methods)
-    key = (forest.fingerprint, schema.fingerprint, question, chosen)
+    used = training if any(map(needs_training, chosen)) else None
+    key = (forest.fingerprint, schema.fingerprint, question, chosen, used and training_digest(*used))
     if key not in _explainers:
         while len(_explainers) >= MOST_EXPLAINERS:
             _explainers.pop(next(iter(_explainers)))
@@ -73,15 +95,9 @@ def explainer_for(
             time_limit=question.time_limit,
             threads=question.threads,
             seed=question.seed,
-            **_training_options(chosen, training),
+            training=used,
         )
     return _explainers[key]
-
-
-def _training_options(methods: Sequence[Any], training: Any) -> dict[str, Any]:
-    from robustcf.methods import needs_training
-
-    return {"training": training} if any(needs_training(m) for m in methods) else {}
 
 
 def stopped_answers(explainer: Explainer, row: pd.DataFrame, stopped: Stopped) -> list[Counterfactual]:

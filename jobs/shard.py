@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.guard import Stopped, Tick, advance, guarded
-from jobs.previous import Previous, earlier_answers
+from jobs.previous import KEPT, Earlier, Previous, earlier_answers
 from jobs.rows import (
     Key,
     Question,
@@ -29,7 +29,7 @@ from jobs.rows import (
 )
 from jobs.scan import COHORT, FEATURE, ID, read_range
 from jobs.store import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
-from robustcf import Counterfactual, Forest, Schema
+from robustcf import Counterfactual, Forest, RobX, Schema
 from robustcf.encode import encode, read_rows
 
 BATCH = 512  # customers explained at a time
@@ -47,6 +47,7 @@ class AuditJob:
     cohort: tuple[str, ...]
     pieces: tuple[str, ...]
     bits: int
+    answer_keys: tuple[str, ...]
     previous: Previous | None = None
 
 
@@ -81,7 +82,7 @@ def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> 
     first, place = distinct(read.numbers, usable)
     answers = _Answers(job, forest, training, frame, read.numbers, usable, first)
     if job.previous is not None:
-        answers.copy_earlier(number)
+        answers.use_earlier(number)
     answers.solve_rest()
     return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), place)
 
@@ -116,39 +117,64 @@ class _Answers:
         self.at = np.full((len(first), len(job.question.methods)), -1, dtype=np.int64)
         self.solved = self.copied = 0
 
-    def copy_earlier(self, number: int) -> None:
+    def use_earlier(self, number: int) -> None:
+        """Copy the answers of the previous run that are still the answers; keep points that still work."""
         job = self.job
         assert job.previous is not None
         open_rows = [d for d, i in enumerate(self.first) if self.usable[i]]
         if not open_rows:
             return
         encoded = encode(job.schema, self.numbers[self.first[open_rows]])
-        votings = [getattr(method, "voting", job.question.voting) for method in job.question.methods]
-        judged = {
-            voting: self.forest.judged_score(encoded, job.question.target, voting)  # type: ignore[arg-type]
-            for voting in {job.question.voting, *votings}
-        }
-        predicted = judged[job.question.voting][1]
-        denied = {
-            d: k for k, d in enumerate(open_rows) if self.forest.classes[predicted[k]] != job.question.target
-        }
-        keys = (
-            dict(zip(denied, row_keys(self.numbers[self.first[list(denied)]]), strict=True)) if denied else {}
-        )
-        table, found = earlier_answers(
-            job.previous, job.question, self.forest, number, job.bits, set(keys.values())
-        )
-        if table is None:
+        predicted = self.forest.judged_score(encoded, job.question.target, job.question.voting)[1]  # type: ignore[arg-type]
+        denied = [
+            d for k, d in enumerate(open_rows) if self.forest.classes[predicted[k]] != job.question.target
+        ]
+        if not denied:
             return
-        before = np.zeros(len(table))
-        for d, key in keys.items():
-            for j, method in enumerate(job.question.keys):
-                if (key, method) in found:
-                    self.at[d, j] = self.length + found[key, method]
-                    before[found[key, method]] = judged[votings[j]][0][denied[d]]
-                    self.copied += 1
-        column = table.schema.get_field_index("score_before")
-        self._add(table.set_column(column, table.schema.field(column), pa.array(before)))
+        keys = dict(zip(denied, row_keys(self.numbers[self.first[denied]]), strict=True))
+        asked = dict(zip(job.question.keys, job.answer_keys, strict=True))
+        earlier = earlier_answers(job.previous, asked, number, job.bits, set(keys.values()))
+        if earlier.copies is not None:
+            for d, key in keys.items():
+                for j, method in enumerate(job.question.keys):
+                    if (key, method) in earlier.at:
+                        self.at[d, j] = self.length + earlier.at[key, method]
+                        self.copied += 1
+            self._add(earlier.copies)
+        if earlier.changes:
+            self._keep(keys, earlier)
+
+    def _keep(self, keys: dict[int, bytes], earlier: Earlier) -> None:
+        """Keep earlier points that pass every check which tonight's own answers must pass."""
+        question = self.job.question
+        kept = [j for j, method in enumerate(question.methods) if not isinstance(method, RobX)]
+        names = [question.keys[j] for j in kept]
+        rows = [d for d, key in keys.items() if any((key, name) in earlier.changes for name in names)]
+        if not rows:
+            return
+        methods = [question.methods[j] for j in kept]
+        explainer = explainer_for(question, self.forest, self.job.schema, self.training, methods)
+        moved = self._moved([(d, earlier.changes.get((keys[d], name))) for d in rows for name in names])
+        points = [moved[k : k + len(names)] for k in range(0, len(moved), len(names))]
+        found = explainer.check_points(self.frame.iloc[self.first[rows]], points, KEPT)
+        passed = [k for k, cf in enumerate(found) if cf.verified]
+        for place, k in enumerate(passed):
+            d, j = rows[k // len(kept)], kept[k % len(kept)]
+            if self.at[d, j] < 0:
+                self.at[d, j] = self.length + place
+                self.copied += 1
+        self._add(self._table([found[k] for k in passed]))
+
+    def _moved(self, given: list[tuple[int, dict[str, str] | None]]) -> list[np.ndarray | None]:
+        """Customers' numbers after the changes that they were given; None without readable changes."""
+        schema = self.job.schema
+        raws = [dict(zip(schema.names, self.frame.iloc[self.first[d]], strict=True)) for d, _ in given]
+        texts = [raw | (changes or {}) for raw, (_, changes) in zip(raws, given, strict=True)]
+        read = read_rows(schema, texts, missing=self.forest.accepts_missing)
+        return [
+            None if changes is None or reason is not None else numbers
+            for (_, changes), reason, numbers in zip(given, read.reasons, read.numbers, strict=True)
+        ]
 
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)

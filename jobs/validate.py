@@ -17,6 +17,7 @@ from jobs.rows import label_of
 from jobs.store import KEYS, VALIDATION, Published, RunFolder
 from jobs.tables import read_table
 from robustcf import Forest, Schema
+from robustcf.answer_key import training_digest
 from robustcf.encode import encode, read_rows
 from robustcf.validate import Scenario, build_estimator, derive_seed, retrain, training_rows, validity
 
@@ -26,11 +27,19 @@ MOST_TRAINING_ROWS_WRONG = 0
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Encoded rows and labels; the first `n_first` are those that the explained forest has seen."""
+    """Encoded rows and labels; `first` are the positions of those that the explained forest has seen."""
 
     X: np.ndarray
     y: np.ndarray
     first: np.ndarray
+
+
+def digests(rows: TrainingRows) -> dict[str, str]:
+    """Digests of the rows that the explained forest has seen, and of all rows."""
+    return {
+        "first": training_digest(rows.X[rows.first], rows.y[rows.first]),
+        "all": training_digest(rows.X, rows.y),
+    }
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,19 @@ class _Judged:
     predicted_validity: float
 
 
+@dataclass(frozen=True)
+class _Table:
+    """Rows as read: those that can be used, the forest's decision on each, and the class each one wants."""
+
+    frame: pd.DataFrame
+    numbers: np.ndarray
+    reasons: list[str | None]
+    usable: list[int]
+    encoded: np.ndarray  # of the usable rows
+    own: dict[int, Label]
+    targets: dict[int, Label]
+
+
 class Explainer:
     """Finds, for each row, the nearest allowed point that the forest scores high enough.
 
@@ -217,37 +230,86 @@ class Explainer:
         point is checked against the schema and scored by the scikit-learn model itself.
         `progress`, if given, is called with the number of rows done so far.
         """
+        table = self._read(rows)
+        answers: dict[int, list[Answer]] = {}
+        solved: dict[tuple[Label, bytes], list[Answer]] = {}
+        for k, i in enumerate(table.usable):
+            if table.targets[i] == table.own[i]:
+                answers[i] = [Answer("already_favourable") for _ in self.methods]
+            else:
+                key = (table.targets[i], table.numbers[i].tobytes())
+                if key not in solved:
+                    solved[key] = self._solve(table.numbers[i], table.encoded[k], table.targets[i])
+                answers[i] = solved[key]
+            if progress is not None:
+                progress(k + 1)
+        return self._results(table, answers)
+
+    def check_points(
+        self,
+        rows: pd.DataFrame | Iterable[Row],
+        points: Sequence[Sequence[np.ndarray | None]],
+        reason: str | None = None,
+    ) -> list[Counterfactual]:
+        """Judge given points as answers, by every check that this explainer's own answers must pass.
+
+        Parameters
+        ----------
+        rows : DataFrame or rows
+            Customers in original units.
+        points : sequence of sequences
+            For each row and method a point (one number per feature, see `encode.py`), or None.
+        reason : str, optional
+            Text for the answers that pass.
+
+        Returns
+        -------
+        list of Counterfactual
+            Row by row and method by method. `feasible` and verified where the point passes: nothing is
+            proved about its distance. `error` with what is wrong where it does not. `timeout` where no
+            point was given.
+        """
+        table = self._read(rows)
+        answers: dict[int, list[Answer]] = {}
+        for k, i in enumerate(table.usable):
+            row = Customer(table.numbers[i], table.encoded[k], table.targets[i])
+            answers[i] = [self._given(row, j, point, reason) for j, point in enumerate(points[i])]
+        return self._results(table, answers)
+
+    def _given(self, row: Customer, j: int, point: np.ndarray | None, reason: str | None) -> Answer:
+        if point is None:
+            return Answer("timeout", reason="no point was given")
+        penalty = self._family_of(j).penalty(row, self.methods[j], point)
+        objective = distance(self.schema, row.numbers, point) + penalty
+        return Answer("feasible", point, objective, 0.0, reason=reason)
+
+    def _family_of(self, j: int) -> Family:
+        return next(family for family, members in self._families if j in members)
+
+    def _read(self, rows: pd.DataFrame | Iterable[Row]) -> _Table:
+        """Rows with the forest's decision on each of them, and the class that each one wants."""
         frame = as_frame(rows)
         read = read_rows(self.schema, frame, missing=self.forest.accepts_missing)
         usable = [i for i, reason in enumerate(read.reasons) if reason is None]
         encoded = encode(self.schema, read.numbers[usable])
         predicted = self.forest.predict(encoded, self.voting)
-        answers: dict[int, list[Answer]] = {}
-        targets: dict[int, Label] = {}
-        solved: dict[tuple[Label, bytes], list[Answer]] = {}
-        for k, i in enumerate(usable):
-            own = self.forest.classes[predicted[k]]
-            targets[i] = self._other(own) if self.target is None else self.target
-            if targets[i] == own:
-                answers[i] = [Answer("already_favourable") for _ in self.methods]
-            else:
-                key = (targets[i], read.numbers[i].tobytes())
-                if key not in solved:
-                    solved[key] = self._solve(read.numbers[i], encoded[k], targets[i])
-                answers[i] = solved[key]
-            if progress is not None:
-                progress(k + 1)
-        position = {i: k for k, i in enumerate(usable)}
-        raws = frame.iloc[usable].to_dict("records") if usable else []
+        own = {i: self.forest.classes[predicted[k]] for k, i in enumerate(usable)}
+        targets = {i: self._other(own[i]) if self.target is None else self.target for i in usable}
+        return _Table(frame, read.numbers, read.reasons, usable, encoded, own, targets)
+
+    def _results(self, table: _Table, answers: dict[int, list[Answer]]) -> list[Counterfactual]:
+        """Every answer, judged by the real model."""
+        position = {i: k for k, i in enumerate(table.usable)}
+        raws = table.frame.iloc[table.usable].to_dict("records") if table.usable else []
+        judged = self._judge(table.numbers, table.encoded, position, answers, table.targets)
         results: list[Counterfactual] = []
-        judged = self._judge(read.numbers, encoded, position, answers, targets)
-        for i, reason in enumerate(read.reasons):
+        for i, reason in enumerate(table.reasons):
             if reason is not None:
                 results += [Counterfactual("invalid_input", m, i, reason) for m in self.methods]
             else:
                 raw = {str(name): value for name, value in raws[position[i]].items()}
                 results += [
-                    self._result(i, j, answer, targets[i], read.numbers[i], raw, judged[i, j])
+                    self._result(i, j, answer, table.targets[i], table.numbers[i], raw, judged[i, j])
                     for j, answer in enumerate(answers[i])
                 ]
         return results
@@ -336,7 +398,7 @@ class Explainer:
         if answer.numbers is None:
             return Counterfactual(answer.status, method, reason=answer.reason, **common)
         row = Customer(numbers, encoded, target)
-        family = next(family for family, members in self._families if j in members)
+        family = self._family_of(j)
         moved = distance(self.schema, numbers, answer.numbers)
         penalty = 0.0 if answer.status == "no_recourse" else family.penalty(row, method, answer.numbers)
         wrong = broken_rules(self.schema, numbers, answer.numbers)
