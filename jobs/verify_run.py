@@ -139,7 +139,6 @@ class _Verification:
             records.voting,
             records.target(trees),
             {"dataset": unit.dataset, "simulation": unit.simulation, "n_trees": len(trees)},
-            bool(records.config.get("keep_valid")),
         )
         keys = [(unit.dataset, *d.key, d.voting, len(trees)) for d in records.demands]
         methods, start = [np.zeros(0, dtype=np.int64)], 0

@@ -110,7 +110,7 @@ class _Points(Sheet):
         self.compare("score_after", sound, score, self.rounding)
         claim = sound & np.isin(self.status, CLAIMS)
         self.note("decision", claim & ~decided, "the forest does not decide for the target at the point")
-        short_of = claim & ~self.kept & (score < need - self.rounding)
+        short_of = claim & (score < need - self.rounding)
         self.findings.where(
             "score_after",
             short_of,
@@ -130,7 +130,7 @@ class _Points(Sheet):
             self.asked.voting,
         )
         blurred = self._full(run.spread < NEAR, False)
-        self.compare("predicted_validity", sound & ~self.kept & ~blurred, self._full(guess), 1e-6)
+        self.compare("predicted_validity", sound & ~blurred, self._full(guess), 1e-6)
 
     def check_origins(self, origin: np.ndarray, fine: np.ndarray, checked: Checked) -> None:
         """The customer's own row, the changes undone: one for all methods, turned down, scored before."""

@@ -14,8 +14,6 @@ from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import Changes
 from robustcf.verify.trees import Trees
 
-KEPT = "kept from the previous run"
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -27,7 +25,6 @@ class Asked:
     voting: str
     target: str | None
     constants: dict[str, object]
-    keeps: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,6 @@ class Sheet:
         place = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
         self.target = np.array([place[name] for name in names], dtype=np.int64)
         self.first = self.target == 0
-        self.kept = np.zeros(self.n, dtype=bool)
-        if asked.keeps:
-            self.kept = frame["reason"].astype(object).str.startswith(KEPT).fillna(False).to_numpy(dtype=bool)
         self.rounding = 1e-12 * (len(asked.trees) + 1)
 
     def name(self, i: int) -> str:
