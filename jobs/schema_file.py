@@ -135,6 +135,8 @@ def _remedy(feature: Feature, found: Sentinels) -> str:
     if found.numbers[-1] > found.high:
         ends.append(f"{high} = {found.high:.15g}")
     refused = " (customers beyond it are then refused)" if scales else ""
+    if feature.kind == "discrete":
+        ends, refused = ["allowed to the other values"], ""
     return (
         "If it means something else, such as unknown, make it a missing value and train again, or set "
         f"{' and '.join(ends)}{refused}."

@@ -206,7 +206,7 @@ def stopped_questions(by_hand: Callable[[World, int], Question | None], seeds: r
 
 
 # per block: how many bare problems, or how many seeds of worlds
-SHARES = {"bare": 3000, "thresholds": 300, "isolation": 20, "1-LOF": 30, "robx": 20}
+SHARES = {"bare": 4000, "thresholds": 150, "isolation": 10, "1-LOF": 12, "robx": 8}
 FIRST = 5 * 10**6  # seeds that no other test uses
 
 
