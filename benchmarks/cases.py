@@ -94,13 +94,13 @@ class World:
                 PLAUSIBLE[method],
                 solver=solver,
                 time_limit=seconds,
-                training=self._training,
+                training=self.training,
                 best_score=False,
             )
         return self._explainers[key]
 
     @cached_property
-    def _training(self) -> tuple[np.ndarray, np.ndarray]:
+    def training(self) -> tuple[np.ndarray, np.ndarray]:
         return self.data.encode(self.data.X.iloc[self._train]), self.data.y[self._train]
 
     @cached_property

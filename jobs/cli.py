@@ -185,7 +185,9 @@ def schema(
     from jobs.schema_file import write
 
     with reporting_bad_input():
-        text = write(model, data, output, label, trust_pickle)
+        text, warnings = write(model, data, output, label, trust_pickle)
+    for warning in warnings:
+        typer.echo(f"robustcf: warning: {one_line(warning)}", err=True)
     typer.echo(escaped(text.rstrip()) if output is None else printable(output))
 
 

@@ -46,11 +46,11 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
     """One answer: what is asked, what to change, what it reaches, what is proved, how long it took."""
-    from robustcf.show import change_rows, method_title, rounded_changes, verdict
+    from robustcf.show import change_rows, demand, method_title, rounded_changes, verdict
 
     out.print()
-    asked = "flips the decision" if cf.method.name == "naive" else f"score of at least {cf.threshold:.3f}"
-    out.print(Text.assemble((method_title(cf.method), "bold"), (f"  {asked}", "dim")))
+    n_classes = len(explainer.forest.classes)
+    out.print(Text.assemble((method_title(cf.method), "bold"), (f"  {demand(cf, n_classes)}", "dim")))
     if cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
@@ -61,7 +61,7 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
             f"score {cf.score_before:.3f} → {cf.score:.3f} · distance {cf.distance:.4f} · {cf.seconds:.3f} s"
         )
     mark, colour = MARKS.get(cf.status, ("!", "red"))
-    out.print(Text(f"{mark} {verdict(cf)}", style=colour))
+    out.print(Text(f"{mark} {verdict(cf, n_classes)}", style=colour))
 
 
 def print_counts(address: str) -> None:

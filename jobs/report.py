@@ -20,6 +20,7 @@ from jobs.report_since import STATES, Side, compare, flat, parts_for, settings_c
 from jobs.report_tables import Summary, headline, population
 from jobs.rows import Key
 from jobs.store import BROKEN, RunFolder, require_run
+from robustcf.documents import parse_json
 from robustcf.report import Report, render
 from robustcf.report.content import Doubts, Estimate, Population, Since, Survival
 from robustcf.report.words import method_title
@@ -73,8 +74,9 @@ def _content(
     names = {place: _name(place, several) for place in sorted(found.places)}
     config = manifest.get("config", {})
     cohorts = config.get("customers", {}).get("cohort", ())
+    n_classes = _n_classes(run)
     populations = tuple(
-        population(names[p], p, found.places[p], summary, schemas.of(p[0]), cohorts)
+        population(names[p], p, found.places[p], summary, schemas.of(p[0]), cohorts, n_classes)
         for p in sorted(found.places)
     )
     favourable = config.get("model", {}).get("favourable")
@@ -96,6 +98,16 @@ def _content(
         hashes=tuple(_hashes(manifest)),
         versions=tuple((str(k), str(v)) for k, v in sorted(manifest.get("versions", {}).items())),
     )
+
+
+def _n_classes(run: RunFolder) -> int:
+    """Classes of the run's forest. A sweep keeps none; it asks for the other of two classes."""
+    if not run.exists("forest/forest.json"):
+        return 2
+    try:
+        return len(parse_json(run.read("forest/forest.json").decode())["classes"])
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
 
 
 def _name(place: Place, several: bool) -> str:

@@ -106,10 +106,14 @@ def population(
     summary: Summary,
     schema: Schema | None,
     cohorts: Sequence[str] = (),
+    n_classes: int = 2,
 ) -> Population:
     """One population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
-    least = "any change that flips the decision" if _has_naive(facts) else "an answer to the mildest method"
+    least = "an answer to the mildest method"
+    if _has_naive(facts):
+        flips = n_classes == 2
+        least = "any change that flips the decision" if flips else "any change with a score of at least 1/2"
     best = headline(facts)
     lines = tuple(
         _method(place, key, m, denied, summary) for key, m in sorted(facts.methods.items(), key=rank)
@@ -129,6 +133,7 @@ def population(
         levers=tuple(_levers(facts, schema)),
         groups=tuple(groups),
         groups_left_out=left_out,
+        n_classes=n_classes,
     )
 
 

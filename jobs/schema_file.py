@@ -17,6 +17,7 @@ from jobs.tables import column_names, read_table
 from robustcf import Schema
 from robustcf.feature import Feature
 from robustcf.raw import numbers_of
+from robustcf.sentinels import Sentinels, find_sentinels
 
 HEAD = """\
 # The columns that {model} asks for, seen in {data}.
@@ -35,8 +36,10 @@ FIXED = ("sex", "gender", "race", "ethnic", "nationality", "native", "religion",
 RISING = ("age", "seniority", "tenure")
 
 
-def write(model: str, data: str, output: str | None, label: str | None, trust_pickle: bool) -> str:
-    """The text of the file; also written to `output`, if given."""
+def write(
+    model: str, data: str, output: str | None, label: str | None, trust_pickle: bool
+) -> tuple[str, list[str]]:
+    """The text of the file, also written to `output`, if given; and a warning for each doubtful column."""
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
         if opened.read is not None:
@@ -56,7 +59,10 @@ def write(model: str, data: str, output: str | None, label: str | None, trust_pi
             Path(output).write_text(text, encoding="utf-8")
         except OSError as error:
             raise BadInput(f"{output}: cannot be written: {error.strerror}") from None
-    return text
+    doubtful = [(f, _sentinels(f, frame[f.name])) for f in schema.features]
+    return text, [
+        f"{f.name}: {_doubt(found)}. {_remedy(f, found)}" for f, found in doubtful if found is not None
+    ]
 
 
 def schema_text(schema: Schema, frame: pd.DataFrame, model: str, data: str) -> str:
@@ -77,6 +83,8 @@ def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) ->
     lines.append(
         _line("action", table["action"], 'or "fixed"' + (', "increase", "decrease"' * feature.ordered))
     )
+    if (found := _sentinels(feature, column)) is not None:
+        lines += [f"# WARNING: {_doubt(found)}.", f"# {_remedy(feature, found)}"]
     if advice := _advice(feature):
         lines.append(f'# action = "{advice}"  # a suggestion, from its name')
     coded = feature.transform is not None or feature.codes is not None
@@ -95,6 +103,44 @@ def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) ->
             *coding,
         ]
     return "\n".join(lines) + "\n"
+
+
+def _sentinels(feature: Feature, column: pd.Series) -> Sentinels | None:
+    """Numbers of a column that may stand for something else; only where they are part of the range."""
+    if not feature.is_number or feature.action == "fixed" or feature.allowed is not None:
+        return None
+    found = find_sentinels(numbers_of(column))
+    if found is None or (feature.span[0] >= found.low and feature.span[1] <= found.high):
+        return None
+    return found
+
+
+def _doubt(found: Sentinels) -> str:
+    numbers = " and ".join(f"{n:.15g}" for n in found.numbers)
+    rows = "1 row" if found.rows == 1 else f"{found.rows:,} rows"
+    are = "is" if len(found.numbers) == 1 else "are"
+    return (
+        f"{numbers} ({rows}) {are} far from all other values ({found.low:.15g} to {found.high:.15g}) and "
+        "part of the range that counts as distance 1"
+    )
+
+
+def _remedy(feature: Feature, found: Sentinels) -> str:
+    """What to do. A range that also scales what the model sees cannot be changed; a bound can be set."""
+    scales = feature.scaling == "minmax" and feature.transform is None
+    low, high = ("lower", "upper") if scales else ("low", "high")
+    ends = []
+    if found.numbers[0] < found.low:
+        ends.append(f"{low} = {found.low:.15g}")
+    if found.numbers[-1] > found.high:
+        ends.append(f"{high} = {found.high:.15g}")
+    refused = " (customers beyond it are then refused)" if scales else ""
+    if feature.kind == "discrete":
+        ends, refused = ["allowed to the other values"], ""
+    return (
+        "If it means something else, such as unknown, make it a missing value and train again, or set "
+        f"{' and '.join(ends)}{refused}."
+    )
 
 
 def _seen(feature: Feature, column: pd.Series) -> str:

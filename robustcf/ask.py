@@ -162,11 +162,17 @@ _STATUS: dict[str, Status] = {
 
 def answer_of(solution: Solution, problem: Problem, moves: Moves, numbers: np.ndarray) -> Answer:
     """A solution in terms of the customer's numbers."""
-    status = _STATUS[solution.status]
     if solution.choice is None:
+        return concluded(solution, None)
+    return concluded(solution, numbers_at(problem, solution.choice, moves, numbers))
+
+
+def concluded(solution: Solution, point: np.ndarray | None) -> Answer:
+    """The answer that a search allows, by how it ended; `point` is what it found, as numbers."""
+    status = _STATUS[solution.status]
+    if point is None:
         bound = solution.lower_bound if status == "timeout" else math.nan
         return Answer(status, lower_bound=bound, nodes=solution.nodes)
-    point = numbers_at(problem, solution.choice, moves, numbers)
     return Answer(status, point, solution.objective, solution.lower_bound, nodes=solution.nodes)
 
 

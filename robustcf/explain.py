@@ -434,7 +434,13 @@ class Explainer:
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
-    """How far, relatively, the optimum may lie below what was found."""
+    """How far, relatively, the optimum may lie below what was found; NaN where nothing bounds it.
+
+    >>> relative_gap(2.0, 1.5), relative_gap(0.0, math.nan)
+    (0.25, nan)
+    """
+    if math.isnan(lower_bound):
+        return math.nan
     return 0.0 if objective <= lower_bound else (objective - lower_bound) / abs(objective)
 
 

@@ -29,7 +29,11 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Naive:
-    """Score of at least 1/2: flips the forest that is explained, and promises nothing else.
+    """Score of at least 1/2 for the target class against the rest; promises nothing of a retrained forest.
+
+    With two classes, that is what `predict` asks for. With three or more it is enough for `predict`, and more
+    than it needs: the class with most votes wins, also with fewer than half. `optimal` and `no_recourse` then
+    speak of the score of 1/2; a nearer point may be predicted as the target, or one where none has the score.
 
     >>> Naive().threshold(100)
     0.5

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from robustcf.ask import Answer, Customer, Thresholds, Tools, numbers_at
+from robustcf.ask import Answer, Customer, Thresholds, Tools, concluded, numbers_at
 from robustcf.check import distance
 from robustcf.lofmilp import solve_row
 from robustcf.lofpoints import Points, points_of
@@ -26,7 +26,7 @@ from robustcf.methods import LocalOutlierFactor, Method
 from robustcf.moves import Moves, moves_of
 from robustcf.neighbours import Neighbours, neighbours_of
 from robustcf.problem import Problem, build_problem
-from robustcf.solve.contract import Limits
+from robustcf.solve.contract import CutShort, Finished, Limits, Outcome, Solution
 from robustcf.solve.grid import solve_grid
 from robustcf.training import Training
 
@@ -72,16 +72,9 @@ class Outlier:
         search = _Search(self.thresholds, row, method, near, tools)
         assert plain.numbers is not None
         search.consider(plain.numbers)
-        bounds = search.run(plain)
-        proved = float(bounds.proved.min()) >= search.upper - TOLERANCE * abs(search.upper)
-        return replace(
-            plain,
-            status="optimal" if proved else "feasible",
-            numbers=search.best,
-            objective=search.upper,
-            lower_bound=search.upper if proved else min(float(bounds.seen.min()), search.upper),
-            nodes=plain.nodes + search.nodes,
-        )
+        outcome = search.run(plain).outcome(search.upper)
+        solution = Solution(outcome, search.best, search.upper, plain.nodes + search.nodes)
+        return concluded(solution, search.best)
 
 
 @dataclass
@@ -95,6 +88,12 @@ class _Bounds:
         self.seen[i] = max(self.seen[i], bound)
         if finished:
             self.proved[i] = max(self.proved[i], bound)
+
+    def outcome(self, upper: float) -> Outcome:
+        """How the whole search ended: only bounds of finished searches prove the best value."""
+        if float(self.proved.min()) >= upper - TOLERANCE * abs(upper):
+            return Finished()
+        return CutShort(float(self.seen.min()))
 
 
 @dataclass

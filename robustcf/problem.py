@@ -90,10 +90,11 @@ def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
 
 
 def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
-    """The votes that reach max(threshold, what flips the prediction).
+    """The votes that reach max(threshold, half of all votes), which flips the prediction of two classes.
 
-    Hard votes: the first class wins a tie, every other one needs one vote more. Soft votes: a
-    margin of 1e-9 beyond the tie; scores are taken as equal to the threshold within 1e-12.
+    With more classes half of the votes is enough, but a class can win with less. Hard votes: the first class
+    wins a tie, every other one needs one vote more. Soft votes: a margin of 1e-9 beyond the tie; scores are
+    taken as equal to the threshold within 1e-12.
     """
     n = len(geometry.forest)
     if voting == "hard":

@@ -38,7 +38,20 @@ def method_title(method: Method) -> str:
     return ", ".join([title.get(method.name, method.name), *given])
 
 
-def verdict(cf: Counterfactual) -> str:
+def demand(cf: Counterfactual, n_classes: int = 2) -> str:
+    """What was asked of the point. Only with two classes is half of the votes what flips the decision.
+
+    >>> from robustcf.methods import Naive
+    >>> cf = Counterfactual("timeout", Naive(), threshold=0.5)
+    >>> demand(cf), demand(cf, n_classes=3)
+    ('flips the decision', 'score of at least 0.500')
+    """
+    if cf.method.name == "naive" and n_classes == 2:
+        return "flips the decision"
+    return f"score of at least {cf.threshold:.3f}"
+
+
+def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
     """What the answer is, and what is proved about it, in one line."""
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
@@ -46,7 +59,8 @@ def verdict(cf: Counterfactual) -> str:
         return f"not proved nearest: the time was up, a change up to {cf.gap:.1%} smaller may exist"
     if cf.status == "no_recourse":
         best = f"; the best reachable score is {cf.best_score:.3f}" if cf.point is not None else ""
-        return f"proved: no allowed change reaches a score of {cf.threshold:.3f}{best}"
+        said = f"proved: no allowed change reaches a score of {cf.threshold:.3f}{best}"
+        return said if n_classes == 2 else f"{said}; one of {n_classes} classes can win with less than 1/2"
     if cf.status == "timeout":
         return "nothing found and nothing proved: the time was up"
     if cf.status == "already_favourable":

@@ -132,6 +132,7 @@ class Population:
     levers: tuple[Lever, ...] = ()
     groups: tuple[Group, ...] = ()
     groups_left_out: int = 0
+    n_classes: int = 2  # with more, half of the votes is more than the decision needs
 
     def method(self, title: str | None) -> MethodLine | None:
         return next((m for m in self.methods if m.title == title), None)

@@ -16,7 +16,14 @@ def verdict(p: Population, experiment: bool = False) -> list[str]:
         ]
     if not p.denied:
         return said
-    said.append(_outcomes(p.any, "an allowed change that turns the decision"))
+    if p.n_classes == 2:
+        said.append(_outcomes(p.any, "an allowed change that turns the decision"))
+    else:
+        said.append(_outcomes(p.any, "an allowed change that gives the class wanted half of the votes"))
+        said.append(
+            f"One of {p.n_classes} classes can win with less than half of the votes: who is proved to have "
+            "no such change may still have one that turns the decision."
+        )
     robust, naive = p.robust_method, p.naive
     if robust is None or p.robust is None:
         return [*said, "The run asked for no robust method."]

@@ -12,7 +12,13 @@ from robustcf.solve.contract import Limits, SolverError
 from robustcf.solve.milp import Milp, MilpResult
 
 _SIZE_LIMIT = 10010  # GRB.ERROR_SIZE_LIMIT_EXCEEDED
-_STATUS = {gp.GRB.OPTIMAL: "optimal", gp.GRB.INFEASIBLE: "infeasible", gp.GRB.TIME_LIMIT: "limit"}
+_STATUS = {
+    gp.GRB.OPTIMAL: "optimal",
+    gp.GRB.INFEASIBLE: "infeasible",
+    gp.GRB.TIME_LIMIT: "limit",
+    gp.GRB.INTERRUPTED: "limit",
+    gp.GRB.SUBOPTIMAL: "limit",  # tolerances could not be met: a point, and no proof
+}
 
 
 @cache

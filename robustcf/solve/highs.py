@@ -15,6 +15,8 @@ _STATUS = {
     highspy.HighsModelStatus.kTimeLimit: "limit",
     highspy.HighsModelStatus.kInterrupt: "limit",
 }
+# At 1e-9 HiGHS (1.15) loses solutions: its presolve rounds binaries by the rounding errors of other terms.
+MIP_TOLERANCE = 1e-7
 
 
 class Highs:
@@ -30,7 +32,7 @@ class Highs:
             "time_limit": float(limits.seconds),
             "mip_rel_gap": float(limits.gap),
             "mip_abs_gap": 0.0,
-            "mip_feasibility_tolerance": 1e-9,
+            "mip_feasibility_tolerance": MIP_TOLERANCE,
             "primal_feasibility_tolerance": 1e-9,
             "dual_feasibility_tolerance": 1e-9,
         }.items():
@@ -39,7 +41,8 @@ class Highs:
         lp = linear_program(model)
         binary, real = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
         lp.integrality_ = [binary if b else real for b in model.is_binary]
-        highs.passModel(lp)
+        if highs.passModel(lp) == highspy.HighsStatus.kError:
+            raise SolverError("HiGHS refused the model")
         if model.start is not None:
             start = highspy.HighsSolution()
             start.col_value = model.start.tolist()
@@ -51,7 +54,10 @@ class Highs:
         info = highs.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         x = np.array(highs.getSolution().col_value) if found else None
-        return MilpResult(_STATUS[status], x, float(info.mip_dual_bound), max(int(info.mip_node_count), 0))
+        bound = float(info.mip_dual_bound)
+        if _STATUS[status] == "limit" and bound == np.inf:  # nothing was proved
+            bound = -np.inf
+        return MilpResult(_STATUS[status], x, bound, max(int(info.mip_node_count), 0))
 
 
 def linear_program(model: Milp) -> highspy.HighsLp:

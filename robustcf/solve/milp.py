@@ -33,6 +33,7 @@ from robustcf.solve.contract import (
 from robustcf.solve.scale import factor_for, scaled
 
 RELAXATION = 1e-7  # of the score rows, in units of one vote
+AGREED = 1e-6  # relative: a solver's optimum and its own bound differ by less, unless it stopped at a gap
 COARSE = 1e-3  # optima below this, in scaled costs, are solved again at their own scale
 
 
@@ -111,10 +112,14 @@ class MilpEngine:
                 result = MilpResult("limit", None, result.bound, 0)
             if result.status == "limit":
                 return Solution(CutShort(max(lower_bound, bound)), incumbent, best, nodes)
+            if result.status == "infeasible" and incumbent is not None:  # the solver lost a point
+                return Solution(CutShort(lower_bound), incumbent, best, nodes)
             if 0.0 < best * factor < COARSE:  # the tolerances were coarse for a choice this cheap: ask again
                 ratio = factor_for(best * factor)
                 model.cost, model.offset, factor = model.cost * ratio, model.offset * ratio, factor * ratio
                 continue
+            if result.status == "optimal" and bound < best - AGREED * abs(best):  # stopped at a gap
+                return Solution(CutShort(max(lower_bound, bound)), incumbent, best, nodes)
             return Solution(Finished(), incumbent, best, nodes)
 
     def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
@@ -150,11 +155,14 @@ class MilpEngine:
             if time.monotonic() >= end:
                 result = MilpResult("limit", None, result.bound, 0)
                 break
-        highest = int(most_votes(problem)[0])
-        if result.status == "optimal" and choice is not None:
-            return BestScore(choice, found, found)
-        bound = highest if not np.isfinite(result.bound) else min(highest, int(np.ceil(-result.bound * unit)))
-        return BestScore(choice, found if choice is not None else 0, max(bound, found))
+        at_most = int(most_votes(problem)[0])
+        if result.status != "infeasible" and np.isfinite(result.bound):
+            at_most = min(at_most, int(np.floor((AGREED - result.bound) * unit)))
+        if choice is None:
+            return BestScore(None, 0, at_most)
+        if result.status == "optimal" and at_most <= found + 2 * AGREED * unit:
+            at_most = found
+        return BestScore(choice, found, max(at_most, found))
 
 
 def _trees(problem: Problem) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from robustcf._jit import compiled
 from robustcf.problem import Problem, _holds
+from robustcf.solve.scale import factor_for, scaled
 from robustcf.solve.search import EPSILON
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
@@ -28,6 +29,8 @@ def cheapest_choice(problem: Problem, upper: float, work: int) -> tuple[np.ndarr
     """
     if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
         return None, True
+    factor = factor_for(upper)  # so that the walk's tolerance is relative
+    problem, upper = scaled(problem, factor), upper * factor
     counted = _condition_of_trees(problem)
     if counted is None:
         return None, False

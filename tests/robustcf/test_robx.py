@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
@@ -119,3 +120,18 @@ def test_without_recourse_there_is_nothing_to_stabilise() -> None:
     row = raw(schema, X[forest.predict(X) == 0][:1])
     (answer,) = rc.Explainer(forest, schema, rc.RobX(k=50), target=1, training=(X, y)).explain_many(row)
     assert answer.status == "no_recourse"
+
+
+def test_a_move_that_costs_nothing_has_no_gap_and_no_error() -> None:
+    """RobX proves no bound; where its point costs 0, the relative gap was once a division by zero."""
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 40), "b": np.tile([0.0, 1.0], 20)})
+    schema = rc.Schema.from_frame(frame).replace("a", weight=0.0)
+    y = (frame["a"] > 0.5).astype(int).to_numpy()
+    encoded = rc.datasets.Dataset("free", frame, y, schema).encode(frame)
+    model = RandomForestClassifier(5, max_depth=2, random_state=0).fit(encoded, y)
+    explainer = rc.Explainer(
+        rc.Forest.from_sklearn(model), schema, rc.RobX(k=20), target=1, training=(encoded, y)
+    )
+    answer = explainer.explain(frame.iloc[0])
+    assert (answer.status, answer.objective) == ("heuristic", 0.0)
+    assert np.isnan(answer.gap)
