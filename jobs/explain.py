@@ -90,6 +90,7 @@ def explain(subject: Subject, request: Request) -> Explained:
             solver=request.solver,
             time_limit=request.time_limit,
             seed=request.seed,
+            judge=subject.judge,
         )
     found = dict(zip(methods, explainer.explain_grid(subject.row), strict=True))
     for cf in found.values():

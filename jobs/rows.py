@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jobs.guard import Allowance, Stopped
-from robustcf import Counterfactual, Explainer, Forest, Schema
+from robustcf import Counterfactual, Explainer, Forest, Judge, Schema
 from robustcf.encode import encode, read_rows
 from robustcf.forest import Label
 from robustcf.schema import Feature
@@ -56,10 +56,11 @@ def explainer_for(
     schema: Schema,
     training: tuple[np.ndarray, np.ndarray] | None = None,
     methods: Sequence[Any] | None = None,
+    judge: Judge | None = None,
 ) -> Explainer:
     """The explainer of this process for that forest, compiled once."""
     chosen = question.methods if methods is None else tuple(methods)
-    key = (forest.fingerprint, schema.fingerprint, question, chosen)
+    key = (forest.fingerprint, schema.fingerprint, question, chosen, judge)
     if key not in _explainers:
         while len(_explainers) >= MOST_EXPLAINERS:
             _explainers.pop(next(iter(_explainers)))
@@ -73,6 +74,7 @@ def explainer_for(
             time_limit=question.time_limit,
             threads=question.threads,
             seed=question.seed,
+            judge=judge,
             **_training_options(chosen, training),
         )
     return _explainers[key]

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.guard import Stopped, Tick, advance, guarded
+from jobs.modelfile import ModelFile, judge_of
 from jobs.previous import Previous, earlier_answers
+from jobs.rejudge import Copied, rejected
 from jobs.rows import (
     Key,
     Question,
@@ -29,7 +31,7 @@ from jobs.rows import (
 )
 from jobs.scan import COHORT, FEATURE, ID, read_range
 from jobs.store import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
-from robustcf import Counterfactual, Forest, Schema
+from robustcf import Counterfactual, Forest, Judge, Schema
 from robustcf.encode import encode, read_rows
 
 BATCH = 512  # customers explained at a time
@@ -48,6 +50,12 @@ class AuditJob:
     pieces: tuple[str, ...]
     bits: int
     previous: Previous | None = None
+    file: ModelFile | None = None
+
+    @property
+    def judge(self) -> Judge | None:
+        """The customers' own model, opened once per process; a forest folder has none."""
+        return None if self.file is None else judge_of(self.file, self.schema)
 
 
 @dataclass(frozen=True)
@@ -147,8 +155,22 @@ class _Answers:
                     self.at[d, j] = self.length + found[key, method]
                     before[found[key, method]] = judged[votings[j]][0][denied[d]]
                     self.copied += 1
+        self._drop_rejected(table, list(keys), votings)
         column = table.schema.get_field_index("score_before")
         self._add(table.set_column(column, table.schema.field(column), pa.array(before)))
+
+    def _drop_rejected(self, table: pa.Table, rows: list[int], votings: list[Any]) -> None:
+        """Copied answers that the customers' own model does not confirm are solved anew."""
+        judge = self.job.judge
+        pairs = [(d, int(j)) for d in rows for j in np.flatnonzero(self.at[d] >= 0)]
+        if judge is None or not pairs:
+            return
+        places = {d: k for k, d in enumerate(rows)}
+        raws: list[Any] = self.frame.iloc[self.first[rows]].to_dict("records")
+        copied = [Copied(raws[places[d]], int(self.at[d, j]) - self.length, votings[j]) for d, j in pairs]
+        for k in rejected(judge, self.forest, self.job.question, table, copied):
+            self.at[pairs[k]] = -1
+            self.copied -= 1
 
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -158,7 +180,9 @@ class _Answers:
                 missing[methods].append(d)
         for methods, rows in missing.items():
             chosen = [self.job.question.methods[j] for j in methods]
-            explainer = explainer_for(self.job.question, self.forest, self.job.schema, self.training, chosen)
+            explainer = explainer_for(
+                self.job.question, self.forest, self.job.schema, self.training, chosen, self.job.judge
+            )
             batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
             limits = allowance(self.job.question, len(methods))
             for part, answer in guarded(partial(self._solve, explainer), batches, limits):
@@ -260,7 +284,7 @@ def _publish(
 
 def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float:
     """Seconds that one turned-down customer takes, measured on a few of them."""
-    explainer = explainer_for(job.question, forest, job.schema, _pair(training))
+    explainer = explainer_for(job.question, forest, job.schema, _pair(training), judge=job.judge)
     for name in job.pieces[:4]:
         tables = read_range(job.run, [name], 0, 2**64)
         frame, _, _ = _customers(job, tables)

@@ -16,7 +16,7 @@ from jobs.modelfile import OpenedModel, open_model, raw_rows
 from jobs.tables import column_names, plan_table, read_chunk
 from jobs.uri import without_secrets
 from jobs.validate import load_training
-from robustcf import Forest, Schema
+from robustcf import Forest, Judge, Schema
 from robustcf.datasets import Dataset
 from robustcf.encode import encode, read_rows
 
@@ -32,6 +32,7 @@ class Subject:
     row: dict[str, Any]
     training: tuple[np.ndarray, np.ndarray] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    judge: Judge | None = None
 
     @property
     def encoded(self) -> np.ndarray:
@@ -91,6 +92,7 @@ def customer_of_table(
         _own_types(read, raw),
         None if rows is None else (rows.X, rows.y),
         {"model": without_secrets(model), "customer": customer.id, "row": customer.row},
+        None if opened.read is None else opened.read.judge(read),
     )
 
 

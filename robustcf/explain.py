@@ -17,6 +17,7 @@ from robustcf.encode import Row, as_frame, encode, read_rows
 from robustcf.forest import Forest, Label, Voting
 from robustcf.guarantee import Guarantee, guarantee_of
 from robustcf.isolation import Isolation
+from robustcf.judge import Judge, Judged, Verdict, ask, disputed
 from robustcf.methods import ConvexApproximation, IsolationForest, LocalOutlierFactor, Method, Naive, RobX
 from robustcf.methods import needs_training as _needs_training
 from robustcf.outlier import Outlier
@@ -82,17 +83,6 @@ class Counterfactual:
         return len(self.changes)
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """What the real model says of one point, and of the row that it explains."""
-
-    encoded: np.ndarray
-    score_before: float
-    score: float
-    label: Label
-    predicted_validity: float
-
-
 class Explainer:
     """Finds, for each row, the nearest allowed point that the forest scores high enough.
 
@@ -119,6 +109,10 @@ class Explainer:
         (`IsolationForest`, `LocalOutlierFactor`, `RobX`).
     best_score : bool
         Whether `no_recourse` rows also get the best reachable score and a point reaching it.
+    judge : Judge, optional
+        The model as its owner has it, such as `ReadModel.judge(schema)`. It decides on the raw
+        rows and on the raw points in the place of the forest: a row that it decides differently,
+        or a point that it does not accept, is an `error` with the reason.
 
     Examples
     --------
@@ -147,6 +141,7 @@ class Explainer:
         seed: int = 0,
         training: tuple[np.ndarray, np.ndarray] | None = None,
         best_score: bool = True,
+        judge: Judge | None = None,
     ) -> None:
         self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
         if not self.methods:
@@ -162,6 +157,7 @@ class Explainer:
         self.engine = get_engine(solver)
         self.limits = Limits(time_limit, threads, seed)
         self.wants_best_score = best_score
+        self.judge = judge
         self._best: dict[tuple[object, ...], BestScore] = {}
         self._families = self._group(training)
 
@@ -222,13 +218,21 @@ class Explainer:
         usable = [i for i, reason in enumerate(read.reasons) if reason is None]
         encoded = encode(self.schema, read.numbers[usable])
         predicted = self.forest.predict(encoded, self.voting)
+        raws: list[dict[str, Value]] = [
+            {str(name): value for name, value in raw.items()} for raw in frame.iloc[usable].to_dict("records")
+        ]
+        votings = dict.fromkeys([self.voting, *map(self._voting, self.methods)])
+        own_verdicts = {voting: ask(self.judge, raws, voting) for voting in votings} if self.judge else {}
         answers: dict[int, list[Answer]] = {}
         targets: dict[int, Label] = {}
         solved: dict[tuple[Label, bytes], list[Answer]] = {}
         for k, i in enumerate(usable):
             own = self.forest.classes[predicted[k]]
             targets[i] = self._other(own) if self.target is None else self.target
-            if targets[i] == own:
+            dispute = disputed(own_verdicts[self.voting][k], own) if own_verdicts else None
+            if dispute is not None:
+                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+            elif targets[i] == own:
                 answers[i] = [Answer("already_favourable") for _ in self.methods]
             else:
                 key = (targets[i], read.numbers[i].tobytes())
@@ -238,16 +242,21 @@ class Explainer:
             if progress is not None:
                 progress(k + 1)
         position = {i: k for k, i in enumerate(usable)}
-        raws = frame.iloc[usable].to_dict("records") if usable else []
         results: list[Counterfactual] = []
         judged = self._judge(read.numbers, encoded, position, answers, targets)
+        if self.judge is not None:
+            points = {
+                (i, j): _point(self.schema, read.numbers[i], answers[i][j].numbers, raws[position[i]])[0]
+                for i, j in judged
+                if answers[i][j].numbers is not None
+            }
+            judged = self._judge_raw(self.judge, judged, points, own_verdicts, position, targets)
         for i, reason in enumerate(read.reasons):
             if reason is not None:
                 results += [Counterfactual("invalid_input", m, i, reason) for m in self.methods]
             else:
-                raw = {str(name): value for name, value in raws[position[i]].items()}
                 results += [
-                    self._result(i, j, answer, targets[i], read.numbers[i], raw, judged[i, j])
+                    self._result(i, j, answer, targets[i], read.numbers[i], raws[position[i]], judged[i, j])
                     for j, answer in enumerate(answers[i])
                 ]
         return results
@@ -276,6 +285,28 @@ class Explainer:
     def _voting(self, method: Method) -> Voting:
         return "hard" if isinstance(method, ConvexApproximation) else self.voting
 
+    def _judge_raw(
+        self,
+        judge: Judge,
+        judged: dict[tuple[int, int], Judged],
+        points: dict[tuple[int, int], dict[str, Value]],
+        own: dict[Voting, list[Verdict]],
+        position: dict[int, int],
+        targets: dict[int, Label],
+    ) -> dict[tuple[int, int], Judged]:
+        """The judge's word in the place of the forest's, one call for all points of a voting."""
+        result = {}
+        for voting, before in own.items():
+            keys = [key for key in judged if self._voting(self.methods[key[1]]) == voting]
+            pointed = [key for key in keys if key in points]
+            found = ask(judge, [points[key] for key in pointed], voting)
+            after = dict(zip(pointed, found, strict=True))
+            for i, j in keys:
+                mine = before[position[i]]
+                column = self.forest.class_index(targets[i])
+                result[i, j] = judged[i, j].overruled(mine, after.get((i, j), mine), column)
+        return result
+
     def _judge(
         self,
         numbers: np.ndarray,
@@ -283,7 +314,7 @@ class Explainer:
         position: dict[int, int],
         answers: dict[int, list[Answer]],
         targets: dict[int, Label],
-    ) -> dict[tuple[int, int], _Judged]:
+    ) -> dict[tuple[int, int], Judged]:
         """Every usable row and every point, scored by the scikit-learn model in one call."""
         keys = [(i, j) for i in answers for j in range(len(self.methods))]
         if not keys:
@@ -292,7 +323,7 @@ class Explainer:
         kept = [numbers[i] if p is None else p for (i, _), p in zip(keys, points, strict=True)]
         after = encode(self.schema, np.array(kept))
         rows = np.vstack([encoded, after])
-        judged: dict[tuple[int, int], _Judged] = {}
+        judged: dict[tuple[int, int], Judged] = {}
         for target in dict.fromkeys(targets.values()):
             predicted_validities = predicted_validity(self.forest, after, target, self.voting).estimate
             for voting in dict.fromkeys(self._voting(m) for m in self.methods):
@@ -300,7 +331,7 @@ class Explainer:
                 for k, (i, j) in enumerate(keys):
                     if targets[i] == target and self._voting(self.methods[j]) == voting:
                         at = len(encoded) + k
-                        judged[i, j] = _Judged(
+                        judged[i, j] = Judged(
                             after[k],
                             float(score[position[i]]),
                             float(score[at]),
@@ -317,7 +348,7 @@ class Explainer:
         target: Label,
         numbers: np.ndarray,
         raw: dict[str, Value],
-        judged: _Judged,
+        judged: Judged,
     ) -> Counterfactual:
         method, encoded, after = self.methods[j], judged.encoded, judged.score
         threshold = method.threshold(len(self.forest))
@@ -343,13 +374,14 @@ class Explainer:
         if abs(moved + penalty - answer.objective) > 1e-9 * (moved + penalty):
             wrong.append(f"the objective is {moved + penalty}, not {answer.objective}")
         reached = answer.best_score if answer.status == "no_recourse" else threshold
-        if after < reached - SCORE_TOLERANCE * len(self.forest):
+        if judged.complaint is not None:
+            wrong.append(judged.complaint)
+        elif after < reached - SCORE_TOLERANCE * len(self.forest):
             wrong.append(f"the model scores the point {after}, below {reached}")
-        if answer.status != "no_recourse" and judged.label != target:
+        if answer.status != "no_recourse" and judged.label not in (target, None):
             wrong.append(f"the model predicts {judged.label!r} at the point")
         wrong += family.complaints(row, method, answer, encoded)
-        changes = _changes(self.schema, numbers, answer.numbers, raw)
-        point = {**raw, **{c.feature: c.after for c in changes}}
+        point, changes = _point(self.schema, numbers, answer.numbers, raw)
         return Counterfactual(
             "error" if wrong else answer.status,
             method,
@@ -374,6 +406,14 @@ class Explainer:
 def relative_gap(objective: float, lower_bound: float) -> float:
     """How far, relatively, the optimum may lie below what was found."""
     return 0.0 if objective <= lower_bound else (objective - lower_bound) / abs(objective)
+
+
+def _point(
+    schema: Schema, before: np.ndarray, after: np.ndarray | None, raw: dict[str, Value]
+) -> tuple[dict[str, Value], tuple[Change, ...]]:
+    """A point as the customer would have it, and what changes; what does not is copied as it is."""
+    changes = () if after is None else _changes(schema, before, after, raw)
+    return {**raw, **{c.feature: c.after for c in changes}}, changes
 
 
 def _changes(
