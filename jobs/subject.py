@@ -19,6 +19,8 @@ from jobs.validate import load_training
 from robustcf import Forest, Judge, Schema
 from robustcf.datasets import Dataset
 from robustcf.encode import encode, read_rows
+from robustcf.forest import Label
+from robustcf.judge import ask
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Subject:
     training: tuple[np.ndarray, np.ndarray] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     judge: Judge | None = None
+
+    @property
+    def decision(self) -> Label | None:
+        """What the user's own model decides, or the forest where there is no such model."""
+        if self.judge is not None:
+            return ask(self.judge, [self.row], "soft")[0].label
+        return self.forest.classes[self.forest.predict(self.encoded)[0]]
 
     @property
     def encoded(self) -> np.ndarray:
