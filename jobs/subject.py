@@ -41,7 +41,8 @@ class Subject:
         """What the user's own model decides, or the forest where there is no such model."""
         if self.judge is not None:
             return ask(self.judge, [self.row], "soft")[0].label
-        return self.forest.classes[self.forest.predict(self.encoded)[0]]
+        own: Label = self.forest.classes[self.forest.predict(self.encoded)[0]]
+        return own
 
     @property
     def encoded(self) -> np.ndarray:
