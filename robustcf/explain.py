@@ -210,7 +210,8 @@ class Explainer:
         """The counterfactuals of all rows, row by row and within a row method by method.
 
         Equal rows are solved once. Bad rows come back as `invalid_input` with the reason. Every
-        point is checked against the schema and scored by the scikit-learn model itself.
+        point is checked against the schema and scored by the scikit-learn model itself, or by the
+        judge where there is one: one call for all rows, and one for all points.
         `progress`, if given, is called with the number of rows done so far.
         """
         frame = as_frame(rows)
@@ -223,6 +224,8 @@ class Explainer:
         ]
         votings = dict.fromkeys([self.voting, *map(self._voting, self.methods)])
         own_verdicts = {voting: ask(self.judge, raws, voting) for voting in votings} if self.judge else {}
+        if self.judge is not None and progress is not None:
+            progress(0)  # the first row begins now: the judge's time is not its own
         answers: dict[int, list[Answer]] = {}
         targets: dict[int, Label] = {}
         solved: dict[tuple[Label, bytes], list[Answer]] = {}

@@ -109,12 +109,12 @@ def _scaled(track: Track, *operations: Operation) -> list[Track]:
     return [replace(track, operations=track.operations + operations)]
 
 
-def _divided(track: Track, scale: float) -> Operation:
+def _divided(track: Track, scale: np.floating[Any]) -> Operation:
     """Division by a scale, as scikit-learn computes it on a dense or a sparse matrix."""
     if not track.sparse:
-        return "divide", scale
+        return "divide", float(scale)
     with np.errstate(over="ignore"):
-        inverse = float(1.0 / np.float64(scale))
+        inverse = float(1.0 / scale)  # in the scale's own precision: float32 if it was fitted so
     if not math.isfinite(inverse):
         raise track.fail(f"the scale {scale:g} is too small: 1 / scale is infinite")
     return "multiply", inverse
@@ -125,7 +125,7 @@ def _standard(step: StandardScaler, track: Track, i: int) -> list[Track]:
     if step.with_mean:
         operations.append(("subtract", float(step.mean_[i])))
     if step.with_std:
-        operations.append(_divided(track, float(step.scale_[i])))
+        operations.append(_divided(track, step.scale_[i]))
     return _scaled(track, *operations)
 
 
@@ -141,7 +141,7 @@ def _minmax(step: MinMaxScaler, track: Track, i: int) -> list[Track]:
 
 def _maxabs(step: MaxAbsScaler, track: Track, i: int) -> list[Track]:
     clipped: list[Operation] = [("at_least", -1.0), ("at_most", 1.0)] if getattr(step, "clip", False) else []
-    return _scaled(track, _divided(track, float(step.scale_[i])), *clipped)
+    return _scaled(track, _divided(track, step.scale_[i]), *clipped)
 
 
 def _robust(step: RobustScaler, track: Track, i: int) -> list[Track]:
@@ -149,7 +149,7 @@ def _robust(step: RobustScaler, track: Track, i: int) -> list[Track]:
     if step.with_centering:
         operations.append(("subtract", float(step.center_[i])))
     if step.with_scaling:
-        operations.append(_divided(track, float(step.scale_[i])))
+        operations.append(_divided(track, step.scale_[i]))
     return _scaled(track, *operations)
 
 

@@ -41,16 +41,15 @@ def test_a_sparse_pipeline_is_audited_and_judges_every_point(local_ray: Any, tmp
     forest = RandomForestClassifier(20, max_depth=4, random_state=0)
     model = Pipeline([("before", before), ("scale", StandardScaler(with_mean=False)), ("forest", forest)])
     skops.io.dump(model.fit(X, y), tmp_path / "model.skops")
-    X.assign(good=y).to_csv(tmp_path / "training.csv", index=False)
+    schema = open_model(str(tmp_path / "model.skops")).schema(data=X)
+    (tmp_path / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
     customers = X.head(60).assign(customer=[f"c{i}" for i in range(60)])
     customers.to_csv(tmp_path / "customers.csv", index=False)
     config = {
         "output": "run",
-        "model": {"file": "model.skops", "favourable": 1},
+        "model": {"file": "model.skops", "favourable": 1, "schema": "schema.toml"},
         "customers": {"data": "customers.csv", "id": "customer"},
         "method": [{"name": "naive"}, {"name": "direct-saa", "alpha": 0.2}],
-        "training": {"data": "training.csv", "label": "good"},
-        "validation": {"forests": 1},
         "shard": {"rows": 32},
     }
     (tmp_path / "audit.toml").write_text(tomli_w.dumps(config))

@@ -29,7 +29,8 @@ def check_reading(seed: int) -> str:
         return str(error)
     customers = pd.concat([world.X, random_customers(world, seed, 200)], ignore_index=True)
     check_encoding(world, read, schema, customers)
-    check_judge(world, read, schema, customers.tail(200))
+    if seed % 5 == 0:
+        check_judge(world, read, schema, customers.tail(200))
     return ""
 
 

@@ -61,6 +61,23 @@ def test_the_same_scaler_of_a_dense_matrix_still_divides(name: str) -> None:
     assert read.schema(X)["count"].transform == (("divide", model[1].scale_[-1]),)
 
 
+@pytest.mark.parametrize("name", SCALERS)
+def test_a_scale_fitted_in_float32_is_inverted_in_float32(name: str) -> None:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"town": rng.choice(list("abcde"), 90), "sum": rng.normal(size=90).astype(np.float32)})
+    before = ColumnTransformer(
+        [("town", OneHotEncoder(dtype=np.float32), ["town"]), ("sum", "passthrough", ["sum"])],
+        sparse_threshold=1.0,
+    )
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    model = Pipeline([("before", before), ("scale", SCALERS[name][0]), ("forest", forest)])
+    model.fit(X, X["sum"] > 0.1)
+    schema = read_model(model).schema(X)
+    rows = pd.DataFrame({"town": "b", "sum": rng.normal(size=2000)})
+    ours = encode(schema, read_rows(schema, rows[list(schema.names)]).numbers)
+    assert (ours == model[:-1].transform(rows).toarray()).all()
+
+
 def test_a_sparse_matrix_takes_no_missing_number_though_its_forest_would() -> None:
     """Forests refuse sparse matrices with missing values; we answered such customers all the same."""
     X = pd.DataFrame({"town": list("abcde") * 16, "count": np.arange(80.0)})
