@@ -16,7 +16,7 @@ from jobs.config import AuditConfig, config_hash, methods_of
 from jobs.fanout import Tasks, shuffled
 from jobs.forests import store_forest
 from jobs.manifest import Journal, exit_code, facts_of, finished_shards, new_manifest
-from jobs.modelfile import model_and_schema
+from jobs.modelfile import ModelFile, model_and_schema
 from jobs.previous import Previous, open_previous, survivors
 from jobs.progress import stage
 from jobs.reduce import reduce_run, write_summary_table
@@ -47,7 +47,7 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
     run = RunFolder(config.output)
     manifest = run.claim("audit", config_hash(config))
     with reporting_bad_input(ValueError):
-        forest, schema = model_and_schema(config.model, config.training)
+        forest, schema, file = model_and_schema(config.model, config.training)
         question = Question(
             tuple(methods_of(config)),
             forest.classes[forest.class_index(config.model.favourable)],
@@ -68,7 +68,7 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
     _check_unchanged(manifest, plan, forest, schema)
     with session(address, config.solver.threads, cpus) as ray:
         tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
-        return _Audit(config, run, tasks, question, forest, schema, previous or None, plan).go(manifest)
+        return _Audit(config, run, tasks, question, forest, schema, previous or None, plan, file).go(manifest)
 
 
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
@@ -120,7 +120,9 @@ class _Audit:
         schema: Schema,
         previous: Previous | None,
         plan: Plan,
+        file: ModelFile | None = None,
     ) -> None:
+        self.file = file
         self.config, self.run, self.tasks, self.question = config, run, tasks, question
         self.forest, self.schema, self.previous, self.plan = forest, schema, previous, plan
         self.forest_ref = tasks.put(forest)
@@ -286,6 +288,7 @@ class _Audit:
             plan["bits"],
             self.answer_keys,
             self.previous,
+            self.file,
         )
 
     def _survival(self) -> list[dict[str, Any]]:

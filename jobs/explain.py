@@ -90,6 +90,7 @@ def explain(subject: Subject, request: Request) -> Explained:
             solver=request.solver,
             time_limit=request.time_limit,
             seed=request.seed,
+            judge=subject.judge,
         )
     found = dict(zip(methods, explainer.explain_grid(subject.row), strict=True))
     for cf in found.values():
@@ -139,12 +140,10 @@ def _measured(
 
 def _print(done: Explained) -> None:
     out, subject = console(), done.subject
-    forest = subject.forest
-    own = forest.classes[forest.predict(subject.encoded)[0]]
     out.print(Text(subject.title, style="bold"))
     out.print(Text(subject.about))
     first = (done.answers or done.menu)[0]
-    out.print(f"decision {own}; score for {first.target}: {first.score_before:.3f}")
+    out.print(f"decision {subject.decision}; score for {first.target}: {first.score_before:.3f}")
     for cf in done.answers:
         print_counterfactual(out, done.explainer, subject.row, cf)
         if cf.point is not None:
@@ -187,10 +186,9 @@ def _share(value: float) -> str:
 
 def _record(done: Explained) -> dict[str, Any]:
     subject = done.subject
-    own = subject.forest.classes[subject.forest.predict(subject.encoded)[0]]
     return {
         **subject.facts,
-        "decision": own,
+        "decision": subject.decision,
         "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
         "menu": [
             {

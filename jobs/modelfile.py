@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tempfile
 import warnings
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import typer
 
@@ -18,7 +20,7 @@ from jobs.config import Model, Training
 from jobs.forests import open_forest
 from jobs.tables import read_table
 from jobs.uri import is_local, open_filesystem, without_secrets
-from robustcf import Forest, Schema, SchemaError
+from robustcf import Forest, Judge, Schema, SchemaError
 from robustcf.documents import DocumentError, parse_toml
 from robustcf.pipeline import ReadModel, read_model
 
@@ -42,12 +44,31 @@ ALLOWED = {
 
 
 @dataclass(frozen=True)
+class ModelFile:
+    """A model's file as bytes, to be opened where it is needed.
+
+    Ray's store hands out read-only objects, which a scikit-learn model may not be: a worker gets
+    the file and opens it itself. The bytes are an array, so that they are shared and not copied.
+    """
+
+    name: str
+    content: np.ndarray = field(repr=False, compare=False)
+    digest: str
+    trust_pickle: bool
+
+    def open(self) -> Any:
+        """The scikit-learn model."""
+        return _loaded(self.content.tobytes(), self.name, self.trust_pickle)
+
+
+@dataclass(frozen=True)
 class OpenedModel:
-    """A model at an address; `read` is None for a forest folder, which knows no raw columns."""
+    """A model at an address; `read` and `file` are None for a forest folder, which knows no raw columns."""
 
     address: str
     forest: Forest
     read: ReadModel | None
+    file: ModelFile | None = None
 
     def schema(self, address: str | None = None, data: pd.DataFrame | None = None) -> Schema:
         """Its schema: a file's word first, then the model's, then what the data shows."""
@@ -71,6 +92,14 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
     if not address.lower().endswith(FILES) and not _is_file(address):
         return OpenedModel(address, open_forest(address), None)
     shown, content = without_secrets(address), _bytes(address)
+    read = read_model(_loaded(content, shown, trust_pickle, warn=True))
+    digest = hashlib.sha256(content).hexdigest()
+    file = ModelFile(shown, np.frombuffer(content, dtype=np.uint8), digest, trust_pickle)
+    return OpenedModel(address, read.forest, read, file)
+
+
+def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) -> Any:
+    """The model in a file, and a word on stderr if another version of scikit-learn wrote it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if _is_skops(content):
@@ -82,24 +111,38 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
                 f"{shown}: a pickle can run any code when it is loaded. Store the model with skops, or, if "
                 "you trust the file, say --trust-pickle (in a config: trust_pickle = true under [model])"
             )
-    for warning in caught:
+    for warning in caught if warn else ():
         if type(warning.message).__name__ == "InconsistentVersionWarning":
             words = str(warning.message).split(". ")[0]
             typer.echo(f"robustcf: {one_line(f'{shown}: {words}')}", err=True)
             break
-    read = read_model(model)
-    return OpenedModel(address, read.forest, read)
+    return model
 
 
-def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, Schema]:
-    """What a config's `[model]` means. Ranges that the model does not say come from the training rows."""
+_judges: dict[tuple[str, str], Judge] = {}
+
+
+def judge_of(file: ModelFile, schema: Schema) -> Judge:
+    """The model in a file as the judge of raw rows, opened once per process."""
+    key = (file.digest, schema.fingerprint)
+    if key not in _judges:
+        _judges.clear()
+        _judges[key] = read_model(file.open()).judge(schema)
+    return _judges[key]
+
+
+def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, Schema, ModelFile | None]:
+    """What a config's `[model]` means, and the model's file, which judges raw rows.
+
+    Ranges that the model does not say come from the training rows. A forest folder has no such file.
+    """
     address = model.forest if model.file is None else model.file
     assert address is not None  # the config was checked
     opened = open_model(address, model.trust_pickle)
     data = None
     if opened.read is not None and training is not None and not _is_whole(model.schema, opened.read):
         data = raw_rows(training.data, opened.read)
-    return opened.forest, opened.schema(model.schema, data)
+    return opened.forest, opened.schema(model.schema, data), opened.file
 
 
 def read_schema(address: str) -> Schema:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jobs.guard import Allowance, Stopped
-from robustcf import Counterfactual, Explainer, Forest, Schema
+from robustcf import Counterfactual, Explainer, Forest, Judge, Schema
 from robustcf.answer_key import answer_key, training_digest
 from robustcf.encode import encode, read_rows
 from robustcf.forest import Label
@@ -77,11 +77,13 @@ def explainer_for(
     schema: Schema,
     training: tuple[np.ndarray, np.ndarray] | None = None,
     methods: Sequence[Any] | None = None,
+    judge: Judge | None = None,
 ) -> Explainer:
     """The explainer of this process for that forest, compiled once."""
     chosen = question.methods if methods is None else tuple(methods)
     used = training if any(map(needs_training, chosen)) else None
-    key = (forest.fingerprint, schema.fingerprint, question, chosen, used and training_digest(*used))
+    rows = used and training_digest(*used)
+    key = (forest.fingerprint, schema.fingerprint, question, chosen, rows, judge)
     if key not in _explainers:
         while len(_explainers) >= MOST_EXPLAINERS:
             _explainers.pop(next(iter(_explainers)))
@@ -96,6 +98,7 @@ def explainer_for(
             threads=question.threads,
             seed=question.seed,
             training=used,
+            judge=judge,
         )
     return _explainers[key]
 

@@ -15,8 +15,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.guard import Stopped, Tick, advance, guarded
+from jobs.guard import OUTSIDE, Stopped, Tick, advance, guarded
+from jobs.modelfile import ModelFile, judge_of
 from jobs.previous import KEPT, Earlier, Previous, earlier_answers
+from jobs.rejudge import Copied, rejected
 from jobs.rows import (
     Key,
     Question,
@@ -29,7 +31,7 @@ from jobs.rows import (
 )
 from jobs.scan import COHORT, FEATURE, ID, read_range
 from jobs.store import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
-from robustcf import Counterfactual, Forest, RobX, Schema
+from robustcf import Counterfactual, Forest, Judge, RobX, Schema
 from robustcf.encode import encode, read_rows
 
 BATCH = 512  # customers explained at a time
@@ -49,6 +51,12 @@ class AuditJob:
     bits: int
     answer_keys: tuple[str, ...]
     previous: Previous | None = None
+    file: ModelFile | None = None
+
+    @property
+    def judge(self) -> Judge | None:
+        """The customers' own model, opened once per process; a forest folder has none."""
+        return None if self.file is None else judge_of(self.file, self.schema)
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,7 @@ class _Answers:
                     if (key, method) in earlier.at:
                         self.at[d, j] = self.length + earlier.at[key, method]
                         self.copied += 1
+            self._drop_rejected(earlier.copies, denied)
             self._add(earlier.copies)
         if earlier.changes:
             self._keep(keys, earlier)
@@ -153,7 +162,9 @@ class _Answers:
         if not rows:
             return
         methods = [question.methods[j] for j in kept]
-        explainer = explainer_for(question, self.forest, self.job.schema, self.training, methods)
+        explainer = explainer_for(
+            question, self.forest, self.job.schema, self.training, methods, self.job.judge
+        )
         moved = self._moved([(d, earlier.changes.get((keys[d], name))) for d in rows for name in names])
         points = [moved[k : k + len(names)] for k in range(0, len(moved), len(names))]
         found = explainer.check_points(self.frame.iloc[self.first[rows]], points, KEPT)
@@ -176,6 +187,20 @@ class _Answers:
             for (_, changes), reason, numbers in zip(given, read.reasons, read.numbers, strict=True)
         ]
 
+    def _drop_rejected(self, table: pa.Table, rows: list[int]) -> None:
+        """Solve copied answers again that the customers' own model does not confirm."""
+        judge, question = self.job.judge, self.job.question
+        votings: list[Any] = [getattr(method, "voting", question.voting) for method in question.methods]
+        pairs = [(d, int(j)) for d in rows for j in np.flatnonzero(self.at[d] >= 0)]
+        if judge is None or not pairs:
+            return
+        places = {d: k for k, d in enumerate(rows)}
+        raws: list[Any] = self.frame.iloc[self.first[rows]].to_dict("records")
+        copied = [Copied(raws[places[d]], int(self.at[d, j]) - self.length, votings[j]) for d, j in pairs]
+        for k in rejected(judge, self.forest, self.job.question, table, copied):
+            self.at[pairs[k]] = -1
+            self.copied -= 1
+
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for d in range(len(self.first)):
@@ -184,7 +209,9 @@ class _Answers:
                 missing[methods].append(d)
         for methods, rows in missing.items():
             chosen = [self.job.question.methods[j] for j in methods]
-            explainer = explainer_for(self.job.question, self.forest, self.job.schema, self.training, chosen)
+            explainer = explainer_for(
+                self.job.question, self.forest, self.job.schema, self.training, chosen, self.job.judge
+            )
             batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
             limits = allowance(self.job.question, len(methods))
             for part, answer in guarded(partial(self._solve, explainer), batches, limits):
@@ -200,6 +227,8 @@ class _Answers:
     def _solve(self, explainer: Any, rows: list[int], tick: Tick) -> pa.Table:
         """A batch of rows, in the guarded process."""
         usable = [at for at, d in enumerate(rows) if self.usable[self.first[d]]]
+        if explainer.judge is not None:
+            tick(OUTSIDE)  # the customers' own model decides on all rows first
         found = explainer.explain_many(self.frame.iloc[self.first[rows]], partial(advance, tick, usable))
         return self._table(found)
 
@@ -286,7 +315,7 @@ def _publish(
 
 def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float:
     """Seconds that one turned-down customer takes, measured on a few of them."""
-    explainer = explainer_for(job.question, forest, job.schema, _pair(training))
+    explainer = explainer_for(job.question, forest, job.schema, _pair(training), judge=job.judge)
     for name in job.pieces[:4]:
         tables = read_range(job.run, [name], 0, 2**64)
         frame, _, _ = _customers(job, tables)

@@ -16,9 +16,11 @@ from jobs.modelfile import OpenedModel, open_model, raw_rows
 from jobs.tables import column_names, plan_table, read_chunk
 from jobs.uri import without_secrets
 from jobs.validate import load_training
-from robustcf import Forest, Schema
+from robustcf import Forest, Judge, Schema
 from robustcf.datasets import Dataset
 from robustcf.encode import encode, read_rows
+from robustcf.forest import Label
+from robustcf.judge import ask
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,15 @@ class Subject:
     row: dict[str, Any]
     training: tuple[np.ndarray, np.ndarray] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    judge: Judge | None = None
+
+    @property
+    def decision(self) -> Label | None:
+        """What the user's own model decides, or the forest where there is no such model."""
+        if self.judge is not None:
+            return ask(self.judge, [self.row], "soft")[0].label
+        own: Label = self.forest.classes[self.forest.predict(self.encoded)[0]]
+        return own
 
     @property
     def encoded(self) -> np.ndarray:
@@ -91,6 +102,7 @@ def customer_of_table(
         _own_types(read, raw),
         None if rows is None else (rows.X, rows.y),
         {"model": without_secrets(model), "customer": customer.id, "row": customer.row},
+        None if opened.read is None else opened.read.judge(read),
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from robustcf.forest import Forest, ForestError
     from robustcf.forest_io import load_forest, save_forest
     from robustcf.guarantee import Guarantee
+    from robustcf.judge import Judge
     from robustcf.methods import (
         ConvexApproximation,
         DirectSAA,
@@ -39,6 +40,7 @@ __all__ = [
     "ForestError",
     "Guarantee",
     "IsolationForest",
+    "Judge",
     "LocalOutlierFactor",
     "Method",
     "Naive",
@@ -65,6 +67,7 @@ _HOMES = {
     "forest": ("Forest", "ForestError"),
     "forest_io": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),
+    "judge": ("Judge",),
     "methods": (
         "ConvexApproximation",
         "DirectSAA",

@@ -17,6 +17,7 @@ from robustcf.encode import Row, as_frame, encode, read_rows
 from robustcf.forest import Forest, Label, Voting
 from robustcf.guarantee import Guarantee, guarantee_of
 from robustcf.isolation import Isolation
+from robustcf.judge import Judge, Judged, Verdict, ask, disputed
 from robustcf.methods import ConvexApproximation, IsolationForest, LocalOutlierFactor, Method, Naive, RobX
 from robustcf.methods import needs_training as _needs_training
 from robustcf.outlier import Outlier
@@ -83,27 +84,21 @@ class Counterfactual:
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """What the real model says of one point, and of the row that it explains."""
-
-    encoded: np.ndarray
-    score_before: float
-    score: float
-    label: Label
-    predicted_validity: float
-
-
-@dataclass(frozen=True)
 class _Table:
-    """Rows as read: those that can be used, the forest's decision on each, and the class each one wants."""
+    """Rows as read: the forest's decision on each usable one, the judge's, and the class it wants."""
 
-    frame: pd.DataFrame
     numbers: np.ndarray
     reasons: list[str | None]
     usable: list[int]
-    encoded: np.ndarray  # of the usable rows
+    raws: list[dict[str, Value]]  # of the usable rows, like `encoded`
+    encoded: np.ndarray
     own: dict[int, Label]
     targets: dict[int, Label]
+    verdicts: dict[Voting, list[Verdict]]  # of the judge, on the usable rows; empty without one
+
+    @property
+    def position(self) -> dict[int, int]:
+        return {i: k for k, i in enumerate(self.usable)}
 
 
 class Explainer:
@@ -132,6 +127,10 @@ class Explainer:
         (`IsolationForest`, `LocalOutlierFactor`, `RobX`).
     best_score : bool
         Whether `no_recourse` rows also get the best reachable score and a point reaching it.
+    judge : Judge, optional
+        The model as its owner has it, such as `ReadModel.judge(schema)`. It decides on the raw
+        rows and on the raw points in the place of the forest: a row that it decides differently,
+        or a point that it does not accept, is an `error` with the reason.
 
     Examples
     --------
@@ -160,6 +159,7 @@ class Explainer:
         seed: int = 0,
         training: tuple[np.ndarray, np.ndarray] | None = None,
         best_score: bool = True,
+        judge: Judge | None = None,
     ) -> None:
         self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
         if not self.methods:
@@ -175,6 +175,7 @@ class Explainer:
         self.engine = get_engine(solver)
         self.limits = Limits(time_limit, threads, seed)
         self.wants_best_score = best_score
+        self.judge = judge
         self._best: dict[tuple[object, ...], BestScore] = {}
         self._families = self._group(training)
 
@@ -227,14 +228,19 @@ class Explainer:
         """The counterfactuals of all rows, row by row and within a row method by method.
 
         Equal rows are solved once. Bad rows come back as `invalid_input` with the reason. Every
-        point is checked against the schema and scored by the scikit-learn model itself.
+        point is checked against the schema and scored by the scikit-learn model itself, or by the
+        judge where there is one: one call for all rows, and one for all points.
         `progress`, if given, is called with the number of rows done so far.
         """
         table = self._read(rows)
+        if self.judge is not None and progress is not None:
+            progress(0)  # the first row begins now: the judge's time is not its own
         answers: dict[int, list[Answer]] = {}
         solved: dict[tuple[Label, bytes], list[Answer]] = {}
         for k, i in enumerate(table.usable):
-            if table.targets[i] == table.own[i]:
+            if (dispute := self._disputed(table, k)) is not None:
+                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+            elif table.targets[i] == table.own[i]:
                 answers[i] = [Answer("already_favourable") for _ in self.methods]
             else:
                 key = (table.targets[i], table.numbers[i].tobytes())
@@ -272,6 +278,9 @@ class Explainer:
         table = self._read(rows)
         answers: dict[int, list[Answer]] = {}
         for k, i in enumerate(table.usable):
+            if (dispute := self._disputed(table, k)) is not None:
+                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+                continue
             row = Customer(table.numbers[i], table.encoded[k], table.targets[i])
             answers[i] = [self._given(row, j, point, reason) for j, point in enumerate(points[i])]
         return self._results(table, answers)
@@ -282,6 +291,12 @@ class Explainer:
         penalty = self._family_of(j).penalty(row, self.methods[j], point)
         objective = distance(self.schema, row.numbers, point) + penalty
         return Answer("feasible", point, objective, 0.0, reason=reason)
+
+    def _disputed(self, table: _Table, k: int) -> str | None:
+        """Why nothing is said of the k-th usable row: the judge decides it differently."""
+        if not table.verdicts:
+            return None
+        return disputed(table.verdicts[self.voting][k], table.own[table.usable[k]])
 
     def _family_of(self, j: int) -> Family:
         return next(family for family, members in self._families if j in members)
@@ -295,21 +310,41 @@ class Explainer:
         predicted = self.forest.predict(encoded, self.voting)
         own = {i: self.forest.classes[predicted[k]] for k, i in enumerate(usable)}
         targets = {i: self._other(own[i]) if self.target is None else self.target for i in usable}
-        return _Table(frame, read.numbers, read.reasons, usable, encoded, own, targets)
+        raws: list[dict[str, Value]] = [
+            {str(name): value for name, value in raw.items()} for raw in frame.iloc[usable].to_dict("records")
+        ]
+        votings = dict.fromkeys([self.voting, *map(self._voting, self.methods)])
+        verdicts = {voting: ask(self.judge, raws, voting) for voting in votings} if self.judge else {}
+        return _Table(read.numbers, read.reasons, usable, raws, encoded, own, targets, verdicts)
 
     def _results(self, table: _Table, answers: dict[int, list[Answer]]) -> list[Counterfactual]:
         """Every answer, judged by the real model."""
-        position = {i: k for k, i in enumerate(table.usable)}
-        raws = table.frame.iloc[table.usable].to_dict("records") if table.usable else []
+        position = table.position
         judged = self._judge(table.numbers, table.encoded, position, answers, table.targets)
+        if self.judge is not None:
+            points = {
+                (i, j): _point(self.schema, table.numbers[i], answers[i][j].numbers, table.raws[position[i]])[
+                    0
+                ]
+                for i, j in judged
+                if answers[i][j].numbers is not None
+            }
+            judged = self._judge_raw(self.judge, judged, points, table.verdicts, position, table.targets)
         results: list[Counterfactual] = []
         for i, reason in enumerate(table.reasons):
             if reason is not None:
                 results += [Counterfactual("invalid_input", m, i, reason) for m in self.methods]
             else:
-                raw = {str(name): value for name, value in raws[position[i]].items()}
                 results += [
-                    self._result(i, j, answer, table.targets[i], table.numbers[i], raw, judged[i, j])
+                    self._result(
+                        i,
+                        j,
+                        answer,
+                        table.targets[i],
+                        table.numbers[i],
+                        table.raws[position[i]],
+                        judged[i, j],
+                    )
                     for j, answer in enumerate(answers[i])
                 ]
         return results
@@ -338,6 +373,28 @@ class Explainer:
     def _voting(self, method: Method) -> Voting:
         return "hard" if isinstance(method, ConvexApproximation) else self.voting
 
+    def _judge_raw(
+        self,
+        judge: Judge,
+        judged: dict[tuple[int, int], Judged],
+        points: dict[tuple[int, int], dict[str, Value]],
+        own: dict[Voting, list[Verdict]],
+        position: dict[int, int],
+        targets: dict[int, Label],
+    ) -> dict[tuple[int, int], Judged]:
+        """The judge's word in the place of the forest's, one call for all points of a voting."""
+        result = {}
+        for voting, before in own.items():
+            keys = [key for key in judged if self._voting(self.methods[key[1]]) == voting]
+            pointed = [key for key in keys if key in points]
+            found = ask(judge, [points[key] for key in pointed], voting)
+            after = dict(zip(pointed, found, strict=True))
+            for i, j in keys:
+                mine = before[position[i]]
+                column = self.forest.class_index(targets[i])
+                result[i, j] = judged[i, j].overruled(mine, after.get((i, j), mine), column)
+        return result
+
     def _judge(
         self,
         numbers: np.ndarray,
@@ -345,7 +402,7 @@ class Explainer:
         position: dict[int, int],
         answers: dict[int, list[Answer]],
         targets: dict[int, Label],
-    ) -> dict[tuple[int, int], _Judged]:
+    ) -> dict[tuple[int, int], Judged]:
         """Every usable row and every point, scored by the scikit-learn model in one call."""
         keys = [(i, j) for i in answers for j in range(len(self.methods))]
         if not keys:
@@ -354,7 +411,7 @@ class Explainer:
         kept = [numbers[i] if p is None else p for (i, _), p in zip(keys, points, strict=True)]
         after = encode(self.schema, np.array(kept))
         rows = np.vstack([encoded, after])
-        judged: dict[tuple[int, int], _Judged] = {}
+        judged: dict[tuple[int, int], Judged] = {}
         for target in dict.fromkeys(targets.values()):
             predicted_validities = predicted_validity(self.forest, after, target, self.voting).estimate
             for voting in dict.fromkeys(self._voting(m) for m in self.methods):
@@ -362,7 +419,7 @@ class Explainer:
                 for k, (i, j) in enumerate(keys):
                     if targets[i] == target and self._voting(self.methods[j]) == voting:
                         at = len(encoded) + k
-                        judged[i, j] = _Judged(
+                        judged[i, j] = Judged(
                             after[k],
                             float(score[position[i]]),
                             float(score[at]),
@@ -379,7 +436,7 @@ class Explainer:
         target: Label,
         numbers: np.ndarray,
         raw: dict[str, Value],
-        judged: _Judged,
+        judged: Judged,
     ) -> Counterfactual:
         method, encoded, after = self.methods[j], judged.encoded, judged.score
         threshold = method.threshold(len(self.forest))
@@ -405,13 +462,14 @@ class Explainer:
         if abs(moved + penalty - answer.objective) > 1e-9 * (moved + penalty):
             wrong.append(f"the objective is {moved + penalty}, not {answer.objective}")
         reached = answer.best_score if answer.status == "no_recourse" else threshold
-        if after < reached - SCORE_TOLERANCE * len(self.forest):
+        if judged.complaint is not None:
+            wrong.append(judged.complaint)
+        elif after < reached - SCORE_TOLERANCE * len(self.forest):
             wrong.append(f"the model scores the point {after}, below {reached}")
-        if answer.status != "no_recourse" and judged.label != target:
+        if answer.status != "no_recourse" and judged.label not in (target, None):
             wrong.append(f"the model predicts {judged.label!r} at the point")
         wrong += family.complaints(row, method, answer, encoded)
-        changes = _changes(self.schema, numbers, answer.numbers, raw)
-        point = {**raw, **{c.feature: c.after for c in changes}}
+        point, changes = _point(self.schema, numbers, answer.numbers, raw)
         return Counterfactual(
             "error" if wrong else answer.status,
             method,
@@ -442,6 +500,14 @@ def relative_gap(objective: float, lower_bound: float) -> float:
     if math.isnan(lower_bound):
         return math.nan
     return 0.0 if objective <= lower_bound else (objective - lower_bound) / abs(objective)
+
+
+def _point(
+    schema: Schema, before: np.ndarray, after: np.ndarray | None, raw: dict[str, Value]
+) -> tuple[dict[str, Value], tuple[Change, ...]]:
+    """A point as the customer would have it, and what changes; what does not is copied as it is."""
+    changes = () if after is None else _changes(schema, before, after, raw)
+    return {**raw, **{c.feature: c.after for c in changes}}, changes
 
 
 def _changes(

@@ -2,29 +2,31 @@
 
 Categories, scales and names come from the pipeline. The schema encodes a raw row to exactly the
 matrix that the pipeline makes of it, to the last bit and column by column, so the forest is the
-pipeline's own and stays the judge. What is said about a column is then put to the pipeline itself:
-a column that cannot be reproduced is refused.
+pipeline's own and stays the judge. What is said about a column is then put to the pipeline itself
+(`pipeline_probes.py`): a column that cannot be reproduced is refused. The pipeline can also judge
+the points that were found (`ReadModel.judge`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from robustcf.coding import decode_numbers
-from robustcf.encode import FLOAT32_MAX, encode, read_rows
 from robustcf.feature import Feature, SchemaError, typed
 from robustcf.forest import Forest, ForestError
+from robustcf.judge import Judge
+from robustcf.pipeline_frames import as_series, missing_of
+from robustcf.pipeline_judge import PipelineJudge
+from robustcf.pipeline_probes import check_against_model
 from robustcf.pipeline_steps import Track, follow, is_missing
 from robustcf.pipeline_tables import MISSING, changed_tables, is_yes_or_no, kind_of, number_table
 from robustcf.schema import Schema
-
-PROBES = 64  # numbers per column that are put to the pipeline
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class ReadModel:
     names: tuple[str, ...]
     tracks: tuple[Track, ...]
     encoder: Pipeline | None
+    model: Any = field(repr=False, compare=False)
 
     def schema(
         self,
@@ -63,7 +66,7 @@ class ReadModel:
             If a range is not known, a file contradicts the model, or the pipeline does to a column
             what cannot be reproduced.
         """
-        tables = [self._table(name, columns, data) for name, columns in self._columns().items()]
+        tables = self._tables(data)
         document = dict(changes or {})
         tables = changed_tables(tables, document.pop("feature", []), source)
         for table in tables:
@@ -76,17 +79,50 @@ class ReadModel:
         schema = Schema(features, tuple(document.pop("link", ())), document.pop("max_changes", None))
         for odd in sorted(document):
             raise SchemaError(f"{source}: unknown key {odd!r}; expected [[feature]] tables")
-        self._verify(schema)
+        check_against_model(self, schema)
         return schema
+
+    def judge(self, schema: Schema) -> Judge:
+        """The model itself as the judge of an `Explainer`'s points: `Explainer(..., judge=...)`."""
+        return PipelineJudge(self, schema)
 
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
         """What the model's own steps make of raw rows."""
-        rows: Any = frame
-        if not _has_names(self.encoder):
-            rows = frame.to_numpy(dtype=None)
-        encoded: Any = rows if self.encoder is None else self.encoder.transform(rows)
+        rows = self._as_fitted(frame)
+        with joblib.parallel_config(backend="sequential"):
+            encoded: Any = rows if self.encoder is None else self.encoder.transform(rows)
         dense = encoded.toarray() if hasattr(encoded, "toarray") else np.asarray(encoded)
         return dense.astype(np.float64)
+
+    def decide(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """The model's own scores of every class, and the position of the class that it predicts."""
+        rows = self._as_fitted(frame)
+        with joblib.parallel_config(backend="sequential"):  # threads would sum the trees in any order
+            scores, labels = self.model.predict_proba(rows), self.model.predict(rows)
+        return scores, np.searchsorted(self.model.classes_, labels)
+
+    def frame(self, columns: Mapping[str, pd.Series], rows: int) -> pd.DataFrame:
+        """Raw rows as the model takes them; columns not given hold something that it knows."""
+        known = {track.name: track for track in self.tracks}
+        made: dict[str, Any] = {}
+        for name in self.names:
+            if name in columns:
+                made[name] = columns[name].reset_index(drop=True)
+            elif name in known and known[name].encoder is not None:
+                one = next((v for v in known[name].categories if not is_missing(v)), np.nan)
+                made[name] = as_series([one] * rows)
+            else:
+                made[name] = pd.Series(np.zeros(rows))
+        return pd.DataFrame(made)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns that the forest looks at, in the order of its columns."""
+        return tuple(dict.fromkeys(track.name for track in self.tracks))
+
+    def _as_fitted(self, frame: pd.DataFrame) -> Any:
+        """A frame if the model was fitted on one, else its values."""
+        return frame.to_numpy(dtype=None) if _fitted_names(self.model) is None else frame
 
     def _columns(self) -> dict[str, list[int]]:
         """The forest's columns of each raw column, in the forest's order."""
@@ -99,32 +135,40 @@ class ReadModel:
             mine.append(k)
         return found
 
-    def _table(self, name: str, columns: list[int], data: pd.DataFrame | None) -> dict[str, Any]:
-        track = self.tracks[columns[0]]
-        column = None
-        if data is not None:
-            if name not in data:
+    def _tables(self, data: pd.DataFrame | None) -> list[dict[str, Any]]:
+        """What is found of each column: its kind, its coding, and what data shows of it."""
+        found = self._columns()
+        for name in found if data is not None else ():
+            if data is not None and name not in data:
                 raise SchemaError(f"the data has no column {name!r}, which the model asks for")
-            column = data[name].rename(name)
-        if track.encoder is not None:
-            return self._category_table(track, columns, column)
-        if column is not None and is_yes_or_no(column):
-            return self._category_table(track, columns, column, (False, True))
-        return number_table(track, column)
+        tracks = {name: self.tracks[columns[0]] for name, columns in found.items()}
+        shown = {name: None if data is None else data[name].rename(name) for name in found}
+        categories: dict[str, Sequence[Any]] = {}
+        for name, track in tracks.items():
+            column = shown[name]
+            if track.encoder is not None:
+                categories[name] = track.categories
+            elif column is not None and is_yes_or_no(column):
+                categories[name] = (False, True)
+        codes = self._probed(categories)
+        return [
+            self._category_table(tracks[name], shown[name], categories[name], codes[name][:, columns])
+            if name in categories
+            else number_table(tracks[name], shown[name])
+            for name, columns in found.items()
+        ]
 
     def _category_table(
-        self, track: Track, columns: list[int], column: pd.Series | None, categories: Sequence[Any] = ()
+        self, track: Track, column: pd.Series | None, categories: Sequence[Any], codes: np.ndarray
     ) -> dict[str, Any]:
-        known = list(categories or track.categories)
-        values = [MISSING if is_missing(v) else v for v in known]
-        codes = self._probed(track.name, known)[:, columns]
+        values = [MISSING if is_missing(v) else v for v in categories]
         order = np.arange(len(values))
-        if len(columns) == 1 and len(values) == 2:
+        if codes.shape[1] == 1 and len(values) == 2:
             order = np.argsort(codes[:, 0], kind="stable")
         missing = MISSING if MISSING in values else track.fill if track.fill in values else None
         table: dict[str, Any] = {
             "name": track.name,
-            "kind": kind_of(track, values, len(columns)),
+            "kind": kind_of(track, values, codes.shape[1]),
             "values": [values[k] for k in order],
             "codes": codes[order].tolist(),
         }
@@ -139,64 +183,31 @@ class ReadModel:
                 table["allowed"] = [v for v in table["values"] if v != missing]
         return table
 
-    def _probed(self, name: str, values: Sequence[Any]) -> np.ndarray:
-        """The model's columns where one raw column takes each value in turn."""
-        frame = self._probe_frame({name: list(values)}, len(values))
+    def _probed(self, categories: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
+        """The model's columns where each of these raw columns takes its values in turn."""
+        if not categories:
+            return {}
+        rows = max(map(len, categories.values()))
+        turns = {n: as_series(v).take(np.arange(rows) % len(v)) for n, v in categories.items()}
         try:
-            return self.transform(frame)
+            encoded = self.transform(self.frame(turns, rows))
         except Exception as error:
+            if len(categories) > 1:  # which one is it?
+                return {n: c for name, v in categories.items() for n, c in self._probed({name: v}).items()}
+            name = next(iter(categories))
             raise SchemaError(f"column {name!r}: the pipeline fails on its own categories: {error}") from None
+        return {name: encoded[: len(values)] for name, values in categories.items()}
 
-    def _probe_frame(self, chosen: Mapping[str, list[Any]], rows: int) -> pd.DataFrame:
-        """Raw rows in which unmentioned columns hold something that the pipeline knows."""
-        known = {track.name: track for track in self.tracks}
-        columns = {}
-        for name in self.names:
-            if name in chosen:
-                values = [chosen[name][i % len(chosen[name])] for i in range(rows)]
-            elif name in known and known[name].encoder is not None:
-                values = [next((v for v in known[name].categories if not is_missing(v)), np.nan)] * rows
-            else:
-                values = [0.0] * rows
-            columns[name] = pd.Series(values, dtype=object if _is_mixed(values) else None)
-        return pd.DataFrame(columns)
-
-    def _verify(self, schema: Schema) -> None:
-        """Put the schema's word on every column to the pipeline, at the forest's own thresholds."""
-        if self.forest.n_features != len(schema.columns):
-            raise SchemaError(
-                f"the columns encode to {len(schema.columns)}, but the forest takes {self.forest.n_features}"
-            )
-        chosen = {f.name: self._probes(f, int(schema.column_start[j])) for j, f in enumerate(schema.features)}
-        rows = max(map(len, chosen.values()))
-        frame = self._probe_frame(chosen, rows)
-        read = read_rows(schema, frame[list(schema.names)], missing=True)
-        wrong = [reason for reason in read.reasons if reason is not None]
-        if wrong:
-            raise SchemaError(f"a value that the model knows is refused: {wrong[0]}")
-        ours, theirs = encode(schema, read.numbers), self.transform(frame)
-        same = ((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))).all(axis=0)
-        for j, feature in enumerate(schema.features):
-            if not same[schema.column_start[j] : schema.column_start[j + 1]].all():
-                steps = next(track.step for track in self.tracks if track.name == feature.name)
-                raise SchemaError(
-                    f"step {steps!r}, column {feature.name!r}: its encoding cannot be reproduced exactly"
-                )
-
-    def _probes(self, feature: Feature, column: int) -> list[Any]:
-        if feature.codes is not None:
-            track = next(track for track in self.tracks if track.name == feature.name)
-            gone = [v for v in track.categories if is_missing(v)] or [np.nan] * (feature.missing is not None)
-            return [v for v in feature.values if not (isinstance(v, str) and v == MISSING)] + gone
-        inner = (self.forest.left >= 0) & (self.forest.feature == column)
-        edges = np.unique(self.forest.threshold[inner])
-        edges = edges[np.abs(edges) < FLOAT32_MAX / 2]  # a split off missing values is at infinity
-        edges = decode_numbers(feature.transform or (), edges)[:: max(1, len(edges) // PROBES + 1)]
-        numbers = [*feature.span, *edges, *np.nextafter(edges, np.inf)]
-        low = -np.inf if feature.lower is None else feature.lower
-        high = np.inf if feature.upper is None else feature.upper
-        within = [float(x) for x in numbers if low <= x <= high] or [float(np.clip(numbers[0], low, high))]
-        return [*within, np.nan] if feature.fills_missing else within
+    def takes_missing(self) -> bool:
+        """Whether the model decides rows whose numbers are missing, where no step fills them."""
+        numbers = [t.name for t in self.tracks if t.encoder is None and not t.fills_missing]
+        gone = {name: pd.Series([np.nan]) for name in numbers}
+        gone |= {t.name: as_series([missing_of(t)]) for t in self.tracks if t.fill is not None}
+        try:
+            self.model.predict_proba(self._as_fitted(self.frame(gone, 1)))
+        except Exception:  # a step before the forest does not take them, or a sparse matrix
+            return False
+        return True
 
 
 def read_model(model: Any) -> ReadModel:
@@ -221,6 +232,7 @@ def read_model(model: Any) -> ReadModel:
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from sklearn.preprocessing import StandardScaler
+    >>> from robustcf.encode import encode, read_rows
     >>> X = pd.DataFrame({"age": [20.0, 30.0, 40.0, 50.0], "debt": [3.0, 2.0, 1.0, 0.5]})
     >>> model = Pipeline([("scale", StandardScaler()), ("forest", RandomForestClassifier(5, random_state=0))])
     >>> read = read_model(model.fit(X, [0, 0, 1, 1]))
@@ -232,7 +244,7 @@ def read_model(model: Any) -> ReadModel:
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     forest = Forest.from_sklearn(steps[-1][1])
     encoder = model[:-1] if len(steps) > 1 else None
-    names = _names(model if encoder is None else encoder, forest)
+    names = _names(model, forest)
     tracks = tuple(Track(name, "") for name in names)
     if encoder is not None:
         tracks = tuple(follow(encoder, tracks))
@@ -240,20 +252,25 @@ def read_model(model: Any) -> ReadModel:
         raise ForestError(
             f"the pipeline's steps make {len(tracks)} columns, but its forest takes {forest.n_features}"
         )
-    return ReadModel(forest, names, tracks, encoder)
+    read = ReadModel(forest, names, tracks, encoder, model)
+    if not forest.accepts_missing or read.takes_missing():
+        return read
+    strict = replace(forest, accepts_missing=False)
+    strict.__dict__["judge"] = forest.judge
+    return replace(read, forest=strict)
+
+
+def _fitted_names(model: Any) -> Sequence[Any] | None:
+    """The names of the columns that a model was fitted on, if they had any."""
+    for _, step in model.steps if isinstance(model, Pipeline) else [("", model)]:
+        if step is not None and not isinstance(step, str):
+            names: Sequence[Any] | None = getattr(step, "feature_names_in_", None)
+            return names
+    return None
 
 
 def _names(model: Any, forest: Forest) -> tuple[str, ...]:
-    named = getattr(model, "feature_names_in_", None)
+    named = _fitted_names(model)
     if named is not None:
         return tuple(map(str, named))
     return tuple(map(str, range(getattr(model, "n_features_in_", forest.n_features))))
-
-
-def _has_names(encoder: Pipeline | None) -> bool:
-    return hasattr(encoder, "feature_names_in_")
-
-
-def _is_mixed(values: Sequence[Any]) -> bool:
-    """Whether only a column of objects can hold them as they are."""
-    return None in values or len({isinstance(v, str) for v in values if not is_missing(v)}) > 1

@@ -3,6 +3,10 @@
 Only steps that treat each column by itself can be followed: scalers, constant imputation, one-hot
 and ordinal encoders, in pipelines and column transformers of any depth. Anything else is refused
 by the name of the step and of the column.
+
+Scalers compute differently on sparse matrices: x * (1 / scale) in place of x / scale. A one-hot
+encoder and a column transformer decide when they are fitted whether they make a sparse matrix, so
+each column knows at each step whether it lies in one.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ class Track:
 
     `categories` are those of its encoder (the codes themselves are found by asking the pipeline);
     `fill` is what took the place of a missing value before it was encoded; `observed` is the range
-    that a scaler has seen, in original units.
+    that a scaler has seen, in original units; `sparse` says whether the column is now part of a
+    sparse matrix.
     """
 
     name: str
@@ -50,6 +55,12 @@ class Track:
     encoder: Encoder | None = None
     categories: tuple[Any, ...] = ()
     observed: tuple[float, float] | None = None
+    sparse: bool = False
+
+    @property
+    def fills_missing(self) -> bool:
+        """Whether a number takes the place of a missing one."""
+        return any(name == "fill" for name, _ in self.operations)
 
     def fail(self, message: str) -> SchemaError:
         return SchemaError(f"step {self.step!r}, column {self.name!r}: {message}")
@@ -88,7 +99,7 @@ def _divide(step: ColumnTransformer, tracks: list[Track], path: str) -> list[Tra
         picked = [tracks[i] for i in step._transformer_to_input_indices.get(name, [])]
         if picked and not (isinstance(inner, str) and inner == "drop"):
             made += follow(inner, picked, f"{path}/{name}" if path else name)
-    return made
+    return [replace(track, sparse=bool(step.sparse_output_)) for track in made]
 
 
 def _scaled(track: Track, *operations: Operation) -> list[Track]:
@@ -98,12 +109,23 @@ def _scaled(track: Track, *operations: Operation) -> list[Track]:
     return [replace(track, operations=track.operations + operations)]
 
 
+def _divided(track: Track, scale: np.floating[Any]) -> Operation:
+    """Division by a scale, as scikit-learn computes it on a dense or a sparse matrix."""
+    if not track.sparse:
+        return "divide", float(scale)
+    with np.errstate(over="ignore"):
+        inverse = float(1.0 / scale)  # in the scale's own precision: float32 if it was fitted so
+    if not math.isfinite(inverse):
+        raise track.fail(f"the scale {scale:g} is too small: 1 / scale is infinite")
+    return "multiply", inverse
+
+
 def _standard(step: StandardScaler, track: Track, i: int) -> list[Track]:
     operations: list[Operation] = []
     if step.with_mean:
         operations.append(("subtract", float(step.mean_[i])))
     if step.with_std:
-        operations.append(("divide", float(step.scale_[i])))
+        operations.append(_divided(track, step.scale_[i]))
     return _scaled(track, *operations)
 
 
@@ -119,7 +141,7 @@ def _minmax(step: MinMaxScaler, track: Track, i: int) -> list[Track]:
 
 def _maxabs(step: MaxAbsScaler, track: Track, i: int) -> list[Track]:
     clipped: list[Operation] = [("at_least", -1.0), ("at_most", 1.0)] if getattr(step, "clip", False) else []
-    return _scaled(track, ("divide", float(step.scale_[i])), *clipped)
+    return _scaled(track, _divided(track, step.scale_[i]), *clipped)
 
 
 def _robust(step: RobustScaler, track: Track, i: int) -> list[Track]:
@@ -127,7 +149,7 @@ def _robust(step: RobustScaler, track: Track, i: int) -> list[Track]:
     if step.with_centering:
         operations.append(("subtract", float(step.center_[i])))
     if step.with_scaling:
-        operations.append(("divide", float(step.scale_[i])))
+        operations.append(_divided(track, step.scale_[i]))
     return _scaled(track, *operations)
 
 
@@ -143,11 +165,14 @@ def _impute(step: SimpleImputer, track: Track, i: int) -> list[Track]:
         return [track]
     if isinstance(fill, str):
         return [replace(track, fill=fill)]
-    return [replace(track, fill=fill, operations=(*track.operations, ("fill", float(fill))))]
+    scaled = any(name != "fill" for name, _ in track.operations)  # then the fill is in no customer's units
+    return [
+        replace(track, fill=None if scaled else fill, operations=(*track.operations, ("fill", float(fill))))
+    ]
 
 
 def _one_hot(step: OneHotEncoder, track: Track, i: int) -> list[Track]:
-    made = _encoded(track, "one-hot", step.categories_[i])
+    made = replace(_encoded(track, "one-hot", step.categories_[i]), sparse=bool(step.sparse_output))
     rare = _rare(step, i)
     columns = len(made.categories) - max(len(rare) - 1, 0)
     if step.drop_idx_ is not None and step.drop_idx_[i] is not None:
@@ -164,7 +189,7 @@ def _rare(step: OneHotEncoder, i: int) -> Sequence[Any]:
 
 def _ordinal(step: OrdinalEncoder, track: Track, i: int) -> list[Track]:
     chosen = not (isinstance(step.categories, str) and step.categories == "auto")
-    return [_encoded(track, "graded" if chosen else "ordinal", step.categories_[i])]
+    return [replace(_encoded(track, "graded" if chosen else "ordinal", step.categories_[i]), sparse=False)]
 
 
 def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track:

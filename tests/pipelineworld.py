@@ -34,29 +34,63 @@ class PipelineWorld:
     y: np.ndarray
 
 
-def make_pipeline_world(seed: int, n: int = 120) -> PipelineWorld:
+def make_pipeline_world(seed: int, n: int = 120, few: bool = False) -> PipelineWorld:
+    """A random pipeline over nine raw columns, or over a `few` of them."""
     rng = np.random.default_rng(seed)
     X = _table(rng, n)
     words = (X["grade"] == "all").astype(int) + (X["town"] == "Ulm")
     drive = X["amount"].fillna(0).rank() / n + words + rng.random(n) / 2
     y = np.where(drive > np.quantile(drive, rng.uniform(0.4, 0.6)), "yes", "no")
     names = [str(name) for name in rng.permutation(X.columns)]
+    if few:
+        names = names[: rng.integers(2, 5)]
+        X = X[[name for name in X if name in names]].copy()
     branches: list[Any] = [(f"b{i}", _branch(rng, X, name), [name]) for i, name in enumerate(names)]
-    if rng.random() < 0.5:  # several columns through one branch
+    if rng.random() < 0.5 and {"ratio", "count"} <= set(names):  # several columns through one branch
         branches = [b for b in branches if b[2][0] not in ("ratio", "count")]
-        branches.insert(int(rng.integers(len(branches))), ("two", StandardScaler(), ["count", "ratio"]))
+        branches.insert(int(rng.integers(len(branches) + 1)), ("two", StandardScaler(), ["count", "ratio"]))
     before = ColumnTransformer(branches, sparse_threshold=float(rng.choice([0.0, 0.3, 1.0])))
     steps: list[Any] = [("before", before)]
+    filled = False
     if rng.random() < 0.2:
         before.set_params(sparse_threshold=0.0)
         steps.append(("again", MinMaxScaler()))
+    elif rng.random() < 0.6:
+        after, filled = _for_sparse(rng)
+        steps += after
     forest = _forest(rng, seed)
-    if isinstance(forest, BaggingClassifier) or before.sparse_threshold > 0:
+    strict = isinstance(forest, BaggingClassifier) or before.sparse_threshold > 0
+    if strict and not filled and "amount" in X:
         X["amount"] = X["amount"].fillna(0.0)  # such forests take no missing number
     model = Pipeline([*steps, ("forest", forest)])
     if rng.random() < 0.2 and all(_dense(branch) for _, branch, _ in branches):
         model.set_output(transform="pandas")
     return PipelineWorld(model.fit(X, y), X, y)
+
+
+def _for_sparse(rng: np.random.Generator) -> tuple[list[Any], bool]:
+    """Steps that take a sparse matrix as well as a dense one, and whether they fill missing numbers."""
+
+    def scaler() -> Any:
+        options = (
+            MaxAbsScaler(),
+            RobustScaler(with_centering=False),
+            StandardScaler(with_mean=False),
+            "passthrough",
+            make_pipeline(MaxAbsScaler(), StandardScaler(with_mean=False)),
+        )
+        return options[rng.integers(len(options))]
+
+    steps: list[Any] = [("scale", scaler())]
+    filled = bool(rng.random() < 0.3)
+    if filled:
+        steps.insert(int(rng.integers(2)), ("fill", SimpleImputer()))
+    if rng.random() < 0.3:  # the sparse matrix divided once more
+        inner = [("front", scaler(), slice(0, 1)), ("back", scaler(), slice(1, None))]
+        threshold = float(rng.choice([0.0, 0.3, 1.0]))
+        steps.append(("divide", ColumnTransformer(inner, sparse_threshold=threshold)))
+        steps.append(("last", scaler()))
+    return steps, filled
 
 
 def _table(rng: np.random.Generator, n: int) -> pd.DataFrame:
@@ -90,7 +124,7 @@ def _branch(rng: np.random.Generator, X: pd.DataFrame, name: str) -> Any:
         MinMaxScaler(feature_range=(float(rng.uniform(-2, 0)), float(rng.uniform(0.5, 3)))),
         MinMaxScaler(clip=True),
         StandardScaler(with_mean=bool(rng.random() < 0.7)),
-        RobustScaler(),
+        RobustScaler(with_centering=bool(rng.random() < 0.7)),
         MaxAbsScaler(),
         make_pipeline(MinMaxScaler(), StandardScaler()),
     )
@@ -112,6 +146,8 @@ def _branch(rng: np.random.Generator, X: pd.DataFrame, name: str) -> Any:
         OneHotEncoder(min_frequency=0.2, handle_unknown="infrequent_if_exist"),
         OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
         make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler()),
+        make_pipeline(OneHotEncoder(), StandardScaler(with_mean=False)),
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), MaxAbsScaler()),
     )
     if name == "town":
         filled = SimpleImputer(strategy=pick("constant", "most_frequent"), **_words(rng))
@@ -144,7 +180,7 @@ def random_customers(world: PipelineWorld, seed: int, n: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     picked = {name: world.X[name].iloc[rng.integers(len(world.X), size=n)].to_numpy() for name in world.X}
     rows = pd.DataFrame(picked).astype(dict(world.X.dtypes))
-    for name in ("amount", "ratio"):
+    for name in [name for name in ("amount", "ratio") if name in rows]:
         shift = rng.normal(size=n) * world.X[name].std() * (rng.random(n) < 0.5)
         rows[name] = rows[name] + shift
     return rows

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
@@ -186,6 +187,18 @@ def test_a_filled_number_stays_where_it_is_and_is_decided_as_the_pipeline_does()
             assert model.predict(point)[0] == cf.target
             flipped += 1
     assert flipped > 5
+
+
+def test_a_fill_in_scaled_units_is_nobodys_own_value() -> None:
+    """The mean of a scaled truth value can be 1.0, which is not True."""
+    X = raw().assign(owner=np.arange(N) % 2 == 0)
+    steps = make_pipeline(MaxAbsScaler(), StandardScaler(with_mean=False), SimpleImputer())
+    model = fitted([("owner", steps, ["owner"]), ("n", MinMaxScaler(), ["income"])], X)
+    assert model[0].named_transformers_["owner"][-1].statistics_ == [1.0]
+    schema = read_model(model).schema(X)
+    assert schema["owner"].codes == ((0.0,), (2.0,))
+    assert schema["owner"].missing is None
+    assert same_as(model, schema, X)
 
 
 def test_a_missing_category_can_be_left_and_is_named() -> None:

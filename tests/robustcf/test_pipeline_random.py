@@ -1,5 +1,8 @@
 """Random pipelines: our encoding, scores and answers against the pipeline itself, on raw rows."""
 
+import os
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +12,40 @@ import robustcf as rc
 from robustcf.cells import next_float32_above
 from robustcf.check import broken_rules, distance
 from robustcf.encode import decode, encode, nearest_number, read_rows
+from robustcf.feature import SchemaError
 from robustcf.pipeline import ReadModel, read_model
+
+MANY = int(os.environ.get("ROBUSTCF_PIPELINES", "3000"))  # of `make slow`
+CHUNK = 30
+
+
+def check_reading(seed: int) -> str:
+    """One pipeline over a few columns: read exactly, or refused by step and column."""
+    world = make_pipeline_world(seed, few=True)
+    try:
+        read = read_model(world.model)
+        schema = read.schema(world.X)
+    except SchemaError as error:
+        return str(error)
+    customers = pd.concat([world.X, random_customers(world, seed, 200)], ignore_index=True)
+    check_encoding(world, read, schema, customers)
+    if seed % 5 == 0:
+        check_judge(world, read, schema, customers.tail(200))
+    return ""
+
+
+def check_chunk(start: int) -> None:
+    refused = [why for why in map(check_reading, range(start, start + CHUNK)) if why]
+    for why in refused:
+        assert re.match(r"step '.+', column '.+': ", why), why
+    assert len(refused) <= CHUNK / 10, refused  # nearly all that these steps do can be followed
+
+
+def check_judge(world: PipelineWorld, read: ReadModel, schema: rc.Schema, customers: pd.DataFrame) -> None:
+    """The judge says of raw rows, however they are typed, what the pipeline says of its own columns."""
+    scores, labels = read.judge(schema)(customers[list(schema.names)].astype(object), "soft")
+    assert np.array_equal(scores, world.model.predict_proba(customers))
+    assert labels == world.model.predict(customers).tolist()
 
 
 def check(seed: int) -> None:
@@ -19,6 +55,7 @@ def check(seed: int) -> None:
     assert set(schema.names) == set(world.X.columns)
     customers = pd.concat([world.X, random_customers(world, seed, 80)], ignore_index=True)
     check_encoding(world, read, schema, customers)
+    check_judge(world, read, schema, customers)
     check_answers(world, read, schema, customers.tail(80).head(4), seed)
 
 
@@ -37,7 +74,9 @@ def check_answers(
     world: PipelineWorld, read: ReadModel, schema: rc.Schema, customers: pd.DataFrame, seed: int
 ) -> None:
     """Every point flips the pipeline on the raw row, and no rival that the pipeline accepts is nearer."""
-    explainer = rc.Explainer(read.forest, schema, [rc.Naive(), rc.DirectSAA(0.2)], time_limit=20)
+    explainer = rc.Explainer(
+        read.forest, schema, [rc.Naive(), rc.DirectSAA(0.2)], time_limit=20, judge=read.judge(schema)
+    )
     rng = np.random.default_rng(seed)
     for _, row in customers[list(schema.names)].iterrows():
         before = read_rows(schema, row, missing=True).numbers[0]
@@ -85,6 +124,17 @@ def near_rivals(
 @pytest.mark.parametrize("seed", range(8))
 def test_a_random_pipeline_is_read_exactly(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("start", range(1000, 1300, CHUNK))
+def test_three_hundred_random_pipelines_are_read_exactly_or_refused(start: int) -> None:
+    check_chunk(start)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(10_000, 10_000 + MANY, CHUNK))
+def test_thousands_of_random_pipelines_are_read_exactly_or_refused(start: int) -> None:
+    check_chunk(start)
 
 
 @pytest.mark.slow
