@@ -160,8 +160,9 @@ def _words(rng: np.random.Generator) -> dict[str, str]:
 
 
 def _dense(branch: Any) -> bool:
-    steps = [step for _, step in branch.steps] if isinstance(branch, Pipeline) else [branch]
-    return not any(isinstance(step, OneHotEncoder) and step.sparse_output for step in steps)
+    if isinstance(branch, Pipeline):
+        return all(_dense(step) for _, step in branch.steps)
+    return not (isinstance(branch, OneHotEncoder) and branch.sparse_output)
 
 
 def _forest(rng: np.random.Generator, seed: int) -> Any:

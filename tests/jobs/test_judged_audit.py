@@ -1,5 +1,6 @@
 """Audits in which the customers' own pipeline judges every row and every point."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def test_a_sparse_pipeline_is_audited_and_judges_every_point(local_ray: Any, tmp
             assert model.predict(point)[0] == 1
     assert (found["status"] == "optimal").sum() > 10
     assert verify(str(tmp_path / "run")) == 0
+
+    # The next night copies these answers, since the pipeline still confirms them.
+    (tmp_path / "next.toml").write_text(tomli_w.dumps(config | {"output": "next", "previous": "run"}))
+    assert run_audit(tmp_path / "next.toml") == 0
+    shards = json.loads((tmp_path / "next/manifest.json").read_text())["shards"]
+    assert sum(shard.get("copied", 0) for shard in shards.values()) == (found["status"] == "optimal").sum()
 
 
 @pytest.fixture(scope="module")
