@@ -12,7 +12,8 @@ from typing import Any
 from jobs.badinput import BadInput
 from jobs.config import methods_of, plain_hash
 from jobs.store import RunFolder
-from jobs.verify_tables import derived_seed, first_line
+from jobs.verify_hashing import derived_seed
+from jobs.verify_tables import first_line
 from robustcf.forest import ForestError
 from robustcf.forest_io import load_forest
 from robustcf.schema import Schema, SchemaError
@@ -103,6 +104,9 @@ class Records:
                 m.parameter,
                 getattr(m, "voting", self.voting),
                 getattr(m, "variant", getattr(getattr(m, "method", None), "variant", "agresti-coull")),
+                isolation_trees=getattr(m, "n_trees", 0),
+                neighbours=getattr(m, "neighbours", 0),
+                gap=getattr(m, "gap", 0.0),
             )
             for m in methods
         ]

@@ -25,6 +25,9 @@ class Demand:
     parameter: float | None
     voting: str
     variant: str = "agresti-coull"
+    isolation_trees: int = 0
+    neighbours: int = 0
+    gap: float = 0.0
 
     @property
     def key(self) -> tuple[str, float | None, float | None, float | None]:

@@ -12,6 +12,7 @@ from robustcf.schema import Schema
 from robustcf.verify.demands import Demand
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import Changes
+from robustcf.verify.plausible import Plausible
 from robustcf.verify.trees import Trees
 
 KEPT = "kept from the previous run"
@@ -28,6 +29,8 @@ class Asked:
     target: str | None
     constants: dict[str, object]
     keeps: bool = False
+    time_limit: float | None = None
+    plausible: Plausible | None = None
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,8 @@ def check_statuses(sheet: Sheet) -> None:
     for column, there in wanted.items():
         wrong = (np.isnan(sheet.number(column)) == there) & (status != "error")
         sheet.note("columns", wrong, f"{column} is there, or missing, against its status")
-    proved = np.isin(status, ("optimal", "feasible"))
-    sheet.note("columns", proved & np.isnan(sheet.number("lower_bound")), "lower_bound is missing")
     verified = sheet.frame["verified"].to_numpy(dtype=object) == True  # noqa: E712 (null is not True)
     sheet.note("verified", verified != (has & (status != "error")), "verified is stored otherwise")
-    silent = sheet.frame["reason"].isna().to_numpy()
-    sheet.note("status", np.isin(status, ("invalid_input", "error")) & silent, "it gives no reason")
 
 
 def check_demands(sheet: Sheet) -> np.ndarray:
