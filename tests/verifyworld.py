@@ -56,9 +56,15 @@ def make_verified(folder: Path) -> None:
     assert run_audit(config) == 0
 
 
-def found(run: Path, customers: bool = True, **own: Any) -> list[str]:
-    """What `verify` names; each mismatch in one line of bounded length. `own` are the auditor's inputs."""
-    done = verify_run(str(run), Auditor(reads=customers, **own))
+def found(
+    run: Path,
+    customers: bool = True,
+    customers_table: str | None = None,
+    forest: str | None = None,
+    config: str | None = None,
+) -> list[str]:
+    """What `verify` names, given the auditor's own inputs; each mismatch in one line of bounded length."""
+    done = verify_run(str(run), Auditor(customers_table, forest, config, customers))
     said = [line for line in lines(done) if not line.startswith("not checked")]
     assert bool(said) == bool(done.findings.total)
     assert all("\n" not in line for line in said)

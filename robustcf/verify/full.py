@@ -19,12 +19,14 @@ from typing import Literal
 import numpy as np
 
 from robustcf.verify.claims import NEARER, Claim, judge, needed_score
+from robustcf.verify.isolation import BLUR
 from robustcf.verify.places import Places, places
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.sheet import Asked
 from robustcf.verify.trees import Trees
 
 TOLERANCE = 1e-9  # of HiGHS on each row
+BAND = 1e-7  # of summed votes: well above HiGHS's tolerance, whose presolve is unsafe right at it
 MOST_CUTS = 25  # points within rounding of a demand that are cut off one by one
 Row = dict[int, float]
 
@@ -76,9 +78,11 @@ class FullModel:
         self.scale = 1.0 if math.isinf(claim.least) else 1.0 / max(claim.least, 1e-300)
         self.places = [p.within(self.below) for p in self._places()]
         self.at: list[list[int]] = [self._feature(j) for j in range(len(self.places))]
-        self._trees(asked.trees, self._votes(), len(asked.trees) * self._need())
+        # Whole votes fall on either side of a half; fractions this near to the demand are left alone.
+        margin = -0.5 if self.demand.voting == "hard" else BAND
+        self._trees(asked.trees, self._votes(), len(asked.trees) * self._need() + margin)
         if self.isolation is not None:
-            self._trees(self.isolation.trees, self.isolation.length, self.isolation.bound)
+            self._trees(self.isolation.trees, self.isolation.length, self.isolation.bound + 2 * BLUR)
         self._rules()
         if math.isfinite(self.below):
             spent = {c: v for c, v in enumerate(self.model.cost) if v}

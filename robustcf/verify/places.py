@@ -96,8 +96,8 @@ def _ends_of_ranges(feature: Feature, own: float, thresholds: np.ndarray, pushed
     """The nearest number beyond each threshold; a number that passes a bound gives way to the bound."""
     low, high = _limits(feature, own)
     beyond = _next_float32(thresholds)  # the least float32 that goes right
-    before = np.nextafter(beyond.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
+        before = np.nextafter(beyond.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
         if feature.step is None:
             up = _first(lambda x: encode(feature, x)[:, 0] >= beyond, len(beyond))
             down = np.nextafter(_first(lambda x: encode(feature, x)[:, 0] > before, len(beyond)), -np.inf)
