@@ -63,10 +63,18 @@ class Nothing:
 
 
 class DataSets:
-    """A sweep's data sets: which rows each simulation explains, and what they hold."""
+    """A sweep's data sets: which rows each simulation explains, and what they hold.
+
+    `trusted` says that the auditor named them: another content is then a finding.
+    """
 
     def __init__(
-        self, config: Mapping[str, Any], hashes: Mapping[str, str], seed: int, findings: Findings
+        self,
+        config: Mapping[str, Any],
+        hashes: Mapping[str, str],
+        seed: int,
+        findings: Findings,
+        trusted: bool = False,
     ) -> None:
         self.seed, self.grid, self.findings = seed, config["sweep"], findings
         self.notes: list[str] = []
@@ -85,6 +93,10 @@ class DataSets:
             if hashes.get(data.name) == both.hexdigest():
                 self.data[data.name] = data.schema, encoded, np.asarray(data.y)
                 self.numbers[data.name] = read
+            elif trusted:
+                findings.add(
+                    "auditor", f"data set {short(data.name)}: the run's is not the auditor's (data_hash)"
+                )
             else:
                 self.notes.append(f"the rows of data set {short(data.name)}: it is another one here")
 

@@ -110,7 +110,8 @@ class _Verification:
             if not self.inputs.auditor.reads:
                 return Nothing("the rows that the run was made from: not asked for")
             hashes = records.take("data_hash", dict)
-            return DataSets(records.config, hashes, records.seed, self.findings)
+            trusted = self.inputs.config is not None
+            return DataSets(records.config, hashes, records.seed, self.findings, trusted)
         trees, schema = records.trees("forest"), records.schema("schema.toml")
         if trees is None or schema is None:
             return Nothing("the customers' own rows: the run's forest or schema cannot be read")

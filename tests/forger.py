@@ -31,7 +31,7 @@ METHODS = [
     {"name": "naive"},
     {"name": "direct-saa", "alpha": [0.2, 0.05]},
     {"name": "robust-saa", "alpha": 0.05, "beta": 0.001},
-    {"name": ISOLATION, "contamination": 0.3, "n_trees": 10},
+    {"name": ISOLATION, "contamination": 0.3, "n_trees": 5},
     {"name": OUTLIER, "weight": 0.2},
 ]
 

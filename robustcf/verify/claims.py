@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from robustcf.schema import Schema
-from robustcf.verify.demands import Demand, threshold
+from robustcf.verify.demands import needed_score
 from robustcf.verify.isolation import BLUR
 from robustcf.verify.plausible import ISOLATION, OUTLIER
-from robustcf.verify.reading import broken, costs, encode_rows
+from robustcf.verify.reading import broken, costs, encode, encode_rows, weight_of
 from robustcf.verify.sheet import Asked
-from robustcf.verify.trees import TIE
 
-NEARER = 1e-6  # relative: a witness must beat a claimed distance by more than float32 blurs
+NEARER = (
+    1e-6  # relative: a witness must beat a claimed cost by more than this, and by more than float32 blurs
+)
 
 
 @dataclass(frozen=True)
@@ -52,20 +53,12 @@ class Verdicts:
     good: np.ndarray
     objective: np.ndarray
     score: np.ndarray
+    blur: np.ndarray
 
     def refutes(self, least: np.ndarray | float) -> np.ndarray:
         """Which points refute a claim that nothing costs less than `least`."""
         bound = np.where(np.isinf(least), np.inf, np.asarray(least) * (1 - NEARER))
-        return np.asarray(self.good & (self.objective < bound))
-
-
-def needed_score(demand: Demand, n_trees: int, target: int) -> float:
-    """The score that a point must reach: the threshold, and at least what flips the decision."""
-    tau = threshold(demand, n_trees)
-    if demand.voting == "hard":  # whole votes; the first class wins a tie
-        flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
-        return max(flips, math.ceil(n_trees * tau - 1e-9)) / n_trees
-    return max(tau, 0.5 + TIE)
+        return np.asarray(self.good & (self.objective + self.blur < bound))
 
 
 def judge(
@@ -97,7 +90,28 @@ def judge(
             at = np.flatnonzero(good)
             worst = neighbours.factors(own[at], points[at], demand.neighbours)[1]
             objective[at] += float(demand.parameter or 0.0) * worst
-    return Verdicts(good, objective, verdict.score)
+    return Verdicts(good, objective, verdict.score, float32_blur(asked.schema, own, points))
+
+
+def float32_blur(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """What the float32 grid may add to the cost of each move.
+
+    Answers end on float32 numbers of the model's column; a number beside one may count as the same.
+    """
+    total = np.zeros(len(points))
+    for j, feature in enumerate(schema.features):
+        if (
+            feature.kind == "continuous"
+            and feature.allowed is None
+            and feature.step is None
+            and feature.n_columns
+        ):
+            low, high = encode(feature, np.array(feature.span))[:, 0]
+            size = np.maximum(np.abs(encode(feature, points[:, j])[:, 0]), np.abs(high))
+            moved = own[:, j] != points[:, j]
+            grain = size * 2.0**-23 / (high - low) if high > low else np.zeros(len(points))
+            total += np.where(moved & ~np.isnan(grain), weight_of(feature) * grain, 0.0)
+    return total
 
 
 def move_costs(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:

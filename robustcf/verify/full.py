@@ -12,23 +12,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from robustcf.verify.claims import NEARER, Claim, judge, needed_score
+from robustcf.verify.claims import NEARER, Claim, judge
+from robustcf.verify.demands import needed_score
 from robustcf.verify.isolation import BLUR
+from robustcf.verify.milp import TOLERANCE, Model, Row, Solver
 from robustcf.verify.places import Places, places
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.sheet import Asked
 from robustcf.verify.trees import Trees
 
-TOLERANCE = 1e-9  # of HiGHS on each row
 BAND = 1e-7  # of summed votes: well above HiGHS's tolerance, whose presolve is unsafe right at it
 MOST_CUTS = 25  # points within rounding of a demand that are cut off one by one
-Row = dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -42,27 +42,6 @@ class Resolved:
     seconds: float = 0.0
 
 
-@dataclass
-class _Model:
-    """Rows and columns as they are written down."""
-
-    cost: list[float] = field(default_factory=list)
-    whole: list[bool] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    low: list[float] = field(default_factory=list)
-    high: list[float] = field(default_factory=list)
-
-    def column(self, cost: float = 0.0, whole: bool = False) -> int:
-        self.cost.append(cost)
-        self.whole.append(whole)
-        return len(self.cost) - 1
-
-    def row(self, terms: Row, low: float = -math.inf, high: float = math.inf) -> None:
-        self.rows.append(terms)
-        self.low.append(low)
-        self.high.append(high)
-
-
 class FullModel:
     """The places of one customer and the trees over them, as an integer program."""
 
@@ -73,7 +52,7 @@ class FullModel:
         self.isolation = None
         if self.plausible and self.demand.name == ISOLATION and asked.plausible is not None:
             self.isolation = asked.plausible.isolation.get((claim.method, claim.target))
-        self.model = _Model()
+        self.model = Model()
         self.below = self._below()
         self.scale = 1.0 if math.isinf(claim.least) else 1.0 / max(claim.least, 1e-300)
         self.places = [p.within(self.below) for p in self._places()]
@@ -218,7 +197,7 @@ class FullModel:
             return Resolved("confirmed")
         if any(not row and low > TOLERANCE for row, low in zip(self.model.rows, self.model.low, strict=True)):
             return Resolved("confirmed")  # asked for, and nothing that moves could give it
-        solver = _Solver(self.model)
+        solver = Solver(self.model)
         for _ in range(MOST_CUTS):
             status, x = solver.run(seconds - (time.monotonic() - begin))
             if status != "found":
@@ -259,57 +238,6 @@ def _leaves(
             both = mask & side
             if both.any():
                 open_.append((int(child), {**masks, j: both}))
-
-
-class _Solver:
-    """HiGHS with the model loaded."""
-
-    def __init__(self, model: _Model) -> None:
-        import highspy
-
-        self.kinds = highspy
-        self.whole = np.array(model.whole, dtype=bool)
-        self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in {
-            "output_flag": False,
-            "threads": 1,
-            "mip_rel_gap": 1.0,  # any point below the claimed cost will do
-            "mip_feasibility_tolerance": TOLERANCE,
-            "primal_feasibility_tolerance": TOLERANCE,
-        }.items():
-            self.highs.setOptionValue(option, value)
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(model.cost), len(model.rows)
-        lp.col_cost_ = np.array(model.cost)
-        lp.col_lower_, lp.col_upper_ = np.zeros(len(model.cost)), np.ones(len(model.cost))
-        lp.row_lower_, lp.row_upper_ = np.array(model.low), np.array(model.high)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.cumsum([0, *(len(r) for r in model.rows)]).astype(np.int32)
-        lp.a_matrix_.index_ = np.array([c for r in model.rows for c in r], dtype=np.int32)
-        lp.a_matrix_.value_ = np.array([v for r in model.rows for v in r.values()])
-        whole, real = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
-        lp.integrality_ = [whole if w else real for w in model.whole]
-        self.highs.passModel(lp)
-
-    def run(self, seconds: float) -> tuple[Literal["found", "none", "limit"], np.ndarray | None]:
-        if seconds <= 0:
-            return "limit", None
-        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + seconds)
-        self.highs.run()
-        status, kinds = self.highs.getModelStatus(), self.kinds.HighsModelStatus
-        if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible):  # every variable is bounded
-            return "none", None
-        info = self.highs.getInfo()
-        if info.primal_solution_status == self.kinds.SolutionStatus.kSolutionStatusFeasible:
-            return "found", np.array(self.highs.getSolution().col_value)
-        return "limit", None
-
-    def cut(self, x: np.ndarray) -> None:
-        """Forbid this choice of places."""
-        at = np.flatnonzero(self.whole)
-        ones = x[at] > 0.5
-        values = np.where(ones, -1.0, 1.0)
-        self.highs.addRow(1.0 - ones.sum(), math.inf, len(at), at.astype(np.int32), values)
 
 
 def resolve(asked: Asked, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:

@@ -161,7 +161,7 @@ def test_an_isolation_forest_that_accepts_everything_is_not_the_training_rows_ow
     config = tomllib.loads((honest / "audit.toml").read_text())
     data = rc.datasets.synthetic_credit(300, seed=0)
     forest = rc.load_forest(honest / "forest")
-    asked = Question((rc.IsolationForest(0.3, n_trees=10),), 1, "soft", "auto", 60.0, 1, config["seed"])
+    asked = Question((rc.IsolationForest(0.3, n_trees=5),), 1, "soft", "auto", 60.0, 1, config["seed"])
     wide = np.vstack([data.encode(data.X) * 100 - 50, data.encode(data.X)])
     stored = store_detectors(RunFolder(str(forger.run)), asked, forest, wide, np.r_[data.y * 0 + 1, data.y])
     assert list(stored) == [f"detectors/{name}"]
