@@ -13,6 +13,7 @@ import pyarrow as pa
 from jobs.badinput import BadInput, reporting_bad_input
 from jobs.cluster import cpus_of, refuse_unshared_output, session
 from jobs.config import AuditConfig, config_hash, methods_of
+from jobs.detectors import asks_isolation, store_from
 from jobs.fanout import Tasks, shuffled
 from jobs.forests import store_forest
 from jobs.manifest import Journal, exit_code, facts_of, finished_shards, new_manifest
@@ -154,6 +155,13 @@ class _Audit:
         if self.previous is not None and "survival" not in manifest:
             manifest["survival"] = self._survival()
             journal.write()
+        if "detectors" not in manifest:
+            calls = (
+                [(self.run, self.question, self.forest_ref, training)]
+                if asks_isolation(self.question)
+                else []
+            )
+            manifest["detectors"] = next((kept for _, kept in self.tasks.run(store_from, calls)), {})
         self._explain(journal, training)
         if self.config.training is not None:
             self._validate(journal, training)

@@ -231,12 +231,44 @@ def report(
 def verify(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
     customers: Annotated[
-        bool | None,
+        str | None,
+        typer.Option(metavar="TABLE", help="Your own customer table, instead of the one the manifest names."),
+    ] = None,
+    forest: Annotated[
+        str | None,
         typer.Option(
-            "--customers/--no-customers",
-            help="Also read the rows that the run was made from; by default if they are local.",
+            metavar="MODEL", help="Your own forest folder or model file; the run's must be the same."
         ),
     ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Your own config; the run's must be the same. It names model and tables too."
+        ),
+    ] = None,
+    no_customers: Annotated[
+        bool, typer.Option("--no-customers", help="Read no table beside the run folder.")
+    ] = False,
+    trust_pickle: Annotated[
+        bool, typer.Option("--trust-pickle", help="Load a pickled model, which can run any code.")
+    ] = False,
+    resolve: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Solve so many claims again, chosen at random, with HiGHS on the full model."
+        ),
+    ] = None,
+    attack: Annotated[
+        bool,
+        typer.Option(
+            "--attack", help="Try to refute claims with the answers of other customers and methods."
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of the random choices of --resolve and --attack; new by default."),
+    ] = None,
+    limit: Annotated[float, typer.Option(min=0.001, help="Seconds for each claim of --resolve.")] = 60.0,
 ) -> None:
     """Check a finished run from its files alone, without the code that solved it.
 
@@ -244,8 +276,13 @@ def verify(
     Every mismatch is named; exit code 1 if there is one.
     """
     from jobs.verify import verify as check
+    from jobs.verify_auditor import Auditor
+    from jobs.verify_claims import challenge
 
-    raise typer.Exit(check(run, customers))
+    if no_customers and (customers is not None or config is not None):
+        raise BadInput("--no-customers contradicts --customers and --config, which name tables to read")
+    own = Auditor(customers, forest, config, not no_customers, trust_pickle)
+    raise typer.Exit(check(run, own, challenge(resolve, attack, seed, limit)))
 
 
 @app.command()

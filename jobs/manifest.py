@@ -102,7 +102,7 @@ def finished_shards(
     return done
 
 
-NOTED = ("rows", "customers", "counts", "solved", "copied")
+NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors")
 
 
 def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, dict[str, Any]]]:

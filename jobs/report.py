@@ -40,7 +40,7 @@ def report_folder(address: str) -> str:
 
 
 def report_run(
-    run: RunFolder, manifest: Mapping[str, Any], tasks: Tasks | None = None, previous: str | None = None
+    run: RunFolder, manifest: dict[str, Any], tasks: Tasks | None = None, previous: str | None = None
 ) -> str:
     """Write the report; with `tasks` the shards are read on the cluster, else here, one after another."""
     names = [n.split("/", 1)[1] for n in run.names("counterfactuals") if n.endswith(".parquet")]
@@ -53,7 +53,10 @@ def report_run(
             found.add(part)
             progress.advance(len(call[1]))
     html = render(_content(run, manifest, found, tasks, previous))
-    run.publish("report.html", html.encode("utf-8"))
+    file = run.publish("report.html", html.encode("utf-8"))
+    manifest["report"] = {"size": file.size, "sha256": file.digest}
+    if manifest.get("state") == "complete":  # a run that is still going on writes its manifest itself
+        run.write_manifest(manifest)
     return run.showing("report.html")
 
 

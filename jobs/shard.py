@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,7 @@ class ShardDone:
     counts: dict[str, int]
     solved: int
     copied: int
+    detectors: dict[str, str] = field(default_factory=dict)
 
 
 def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:

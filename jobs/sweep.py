@@ -15,6 +15,7 @@ from jobs.badinput import BadInput, reporting_bad_input
 from jobs.cluster import refuse_unshared_output, session
 from jobs.config import Grid, SweepConfig, config_hash, methods_of
 from jobs.datasets import read_dataset
+from jobs.detectors import store_detectors
 from jobs.fanout import Tasks, fan_out, shuffled
 from jobs.forests import store_forest, stored_forest
 from jobs.guard import Stopped, Tick, advance, guarded
@@ -253,6 +254,9 @@ def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> Sh
     ]
     counts = dict(sorted(Counter(row["status"] for row in made).items()))
     facts: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}
+    first = rows.X[rows.first], rows.y[rows.first]
+    kept = store_detectors(job.run, job.question, forest, *first, unit.shard.removesuffix(".parquet"))
+    facts["detectors"] = kept
     note = facts | {"counts": counts}
     file = job.run.publish_table(f"counterfactuals/{unit.shard}", as_table(made, COUNTERFACTUALS), note)
     return ShardDone(file, counts=counts, **facts)

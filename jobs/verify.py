@@ -5,14 +5,15 @@ from __future__ import annotations
 from rich.text import Text
 
 from jobs.store import RunFolder
-from jobs.verify_run import Verified, verify_run
+from jobs.verify_auditor import NOTHING_OF_HIS_OWN, Auditor
+from jobs.verify_run import Challenge, Verified, verify_run
 
 
-def verify(address: str, customers: bool | None = None) -> int:
+def verify(address: str, auditor: Auditor = NOTHING_OF_HIS_OWN, challenge: Challenge | None = None) -> int:
     """Check a run and print what was found; the exit code."""
     from jobs.printing import console
 
-    done = verify_run(address, customers)
+    done = verify_run(address, auditor, challenge)
     out = console()
     for line in lines(done):
         out.print(Text(line), soft_wrap=True)
@@ -26,11 +27,11 @@ def verify(address: str, customers: bool | None = None) -> int:
 
 
 def lines(done: Verified) -> list[str]:
-    """The mismatches, kind by kind, then what was not checked."""
+    """The mismatches, kind by kind, then what was tried beyond the files, then what was not checked."""
     said = []
     for kind in done.findings.kinds:
         shown, count = done.findings.shown(kind), done.findings.counts[kind]
         said += [f"{kind}: {message}" for message in shown]
         if count > len(shown):
             said.append(f"{kind}: {count - len(shown):,} more of {count:,}")
-    return said + [f"not checked: {note}" for note in done.notes]
+    return said + done.said + [f"not checked: {note}" for note in done.notes]

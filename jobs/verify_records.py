@@ -12,7 +12,8 @@ from typing import Any
 from jobs.badinput import BadInput
 from jobs.config import methods_of, plain_hash
 from jobs.store import RunFolder
-from jobs.verify_tables import derived_seed, first_line
+from jobs.verify_hashing import derived_seed
+from jobs.verify_tables import first_line
 from robustcf.forest import ForestError
 from robustcf.forest_io import load_forest
 from robustcf.schema import Schema, SchemaError
@@ -51,6 +52,7 @@ class Records:
         self.seed: int = self.take("seed", int)
         part = "model" if self.kind == "audit" else "sweep"
         self.voting: str = self.take("config", part, "voting", str)
+        self.methods = self._methods()
         self.demands = self._demands()
         self.units = list(self._units())
         self._forests: dict[str, Trees | None] = {}
@@ -89,12 +91,15 @@ class Records:
             return int(self.take("plan", "rows", int)) * len(self.demands)
         return len(self.units) * int(self.take("config", "sweep", "rows", int)) * len(self.demands)
 
-    def _demands(self) -> list[Demand]:
+    def _methods(self) -> list[Any]:
         """The methods that the stored config asks for."""
         try:
-            methods = methods_of(SimpleNamespace(method=self.take("config", "method", list)))
+            return methods_of(SimpleNamespace(method=self.take("config", "method", list)))
         except (BadInput, TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"config.method: {first_line(error)}") from None
+
+    def _demands(self) -> list[Demand]:
+        """What each of these methods asks for."""
         return [
             Demand(
                 m.name,
@@ -103,8 +108,11 @@ class Records:
                 m.parameter,
                 getattr(m, "voting", self.voting),
                 getattr(m, "variant", getattr(getattr(m, "method", None), "variant", "agresti-coull")),
+                isolation_trees=getattr(m, "n_trees", 0),
+                neighbours=getattr(m, "neighbours", 0),
+                gap=getattr(m, "gap", 0.0),
             )
-            for m in methods
+            for m in self.methods
         ]
 
     def _units(self) -> Iterator[Unit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,28 @@ import pyarrow as pa
 
 from jobs.progress import stage
 from jobs.store import COUNTERFACTUALS, ROW_KEYS, VALIDATION, require_run
-from jobs.verify_input import CustomerTable, DataSets, Nothing, Source
+from jobs.verify_auditor import NOTHING_OF_HIS_OWN, Auditor, Inputs
+from jobs.verify_customers import CustomerTable
+from jobs.verify_input import DataSets, Nothing, Source
+from jobs.verify_manifest import check_digests, check_listing
 from jobs.verify_records import Records, Unit, Unreadable
 from jobs.verify_summary import check_summary
 from jobs.verify_tables import blocks, check_validation, cohorts_of, read_whole
-from robustcf.verify import Asked, Findings, Tally, check_block
-from robustcf.verify.findings import listed, short
+from jobs.verify_training import Plausibility, Rows, check_training_hash, read_training
+from robustcf.schema import Schema
+from robustcf.verify import Asked, Block, Findings, Tally, Trees, check_block
+from robustcf.verify.findings import short
+from robustcf.verify.rows import Checked
+
+
+class Challenge(Protocol):
+    """Takes note of a run's claims shard by shard, then tries to refute some of them."""
+
+    def add(self, unit: Unit, asked: Asked, block: Block, checked: Checked) -> None: ...
+
+    def go(self, source: Source, findings: Findings) -> list[str]:
+        """Add what was refuted to the findings; returns what was tried, in words."""
+        ...
 
 
 @dataclass
@@ -27,95 +43,99 @@ class Verified:
     customers: int = 0
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
 
-def verify_run(address: str, customers: bool | None = None) -> Verified:
+def verify_run(
+    address: str, auditor: Auditor = NOTHING_OF_HIS_OWN, challenge: Challenge | None = None
+) -> Verified:
     """Check a run folder.
 
     Parameters
     ----------
     address : str
         A local path or a URI.
-    customers : bool, optional
-        Whether the rows that the run was made from are read again; by default if they are local.
+    auditor : Auditor
+        The auditor's own table, model and config; what is not named is taken from the manifest.
+    challenge : Challenge, optional
+        What is tried to refute the run's claims, besides checking its files.
     """
     run, manifest = require_run(address)
     done = Verified()
     try:
-        _Verification(Records(run, manifest, done.findings), done, customers).go()
+        records = Records(run, manifest, done.findings)
+        inputs = Inputs(auditor, records.kind)
+        inputs.check(manifest, done.findings)
+        _Verification(records, done, inputs, challenge).go()
     except Unreadable as error:
         done.findings.add("manifest", f"manifest.json: {error}")
     return done
 
 
 class _Verification:
-    def __init__(self, records: Records, done: Verified, customers: bool | None) -> None:
-        self.records, self.done, self.wants_customers = records, done, customers
+    def __init__(self, records: Records, done: Verified, inputs: Inputs, challenge: Challenge | None) -> None:
+        self.records, self.done, self.inputs, self.challenge = records, done, inputs, challenge
         self.findings, self.tally = done.findings, Tally()
+        self.plausibility = Plausibility(records)
         self.ids: list[np.ndarray] = []
         self.complete = True
+        self._training: Rows | str | None = None
 
     def go(self) -> None:
-        records, expect = self.records, self.findings.expect
-        manifest = records.manifest
-        expect("manifest", "manifest.json: state", manifest.get("state"), "complete")
-        expect("config", "manifest.json: config_hash", manifest.get("config_hash"), records.config_hash)
-        expect("config", "manifest.json: seed", records.seed, records.config.get("seed"))
-        expect("counts", "manifest.json: methods", manifest.get("methods"), len(records.demands))
-        self.check_listing()
+        records, manifest = self.records, self.records.manifest
+        check_digests(records)
+        check_listing(records)
         source = self.source()
         with stage("verifying", records.rows) as progress:
             for unit in records.units:
                 progress.advance(self.check_unit(unit, source))
+        notes = self.done.notes
         if self.complete:
             self.check_counts()
             check_summary(records.run, manifest, self.tally, self.findings)
-            self.done.notes += source.finish()
+            notes += source.finish()
         else:
-            self.done.notes.append("counts, summary and customers: a file that they need cannot be read")
+            notes.append("counts, summary and customers: a file that they need cannot be read")
+        notes += self.plausibility.notes
+        notes += [f"{what}: {n:,} rows" for what, n in self.findings.unchecked.items() if n]
         if records.measured:
-            self.done.notes.append("the validation forests' own answers: those forests are not kept")
-
-    def check_listing(self) -> None:
-        """Shards there, in the manifest and in the plan are the same ones."""
-        records = self.records
-        for folder in ("counterfactuals", "validation"):
-            asked = folder == "counterfactuals" or records.measured
-            wanted = {f"{folder}/{unit.shard}" for unit in records.units} if asked else set()
-            there = set(records.run.names(folder))
-            noted = {name for name in records.shards if name.startswith(f"{folder}/")}
-            for names, what in (
-                (wanted - there, "is missing"),
-                (there - wanted, "does not belong to the run"),
-                (wanted - noted, "is not listed in manifest.json"),
-                (noted - wanted, "is listed in manifest.json without belonging to the run"),
-            ):
-                for name in sorted(names):
-                    self.findings.add("files", f"{short(name)} {what}")
-        stray = [n for n in records.shards if not n.startswith(("counterfactuals/", "validation/"))]
-        if stray:
-            self.findings.add("files", f"manifest.json lists {listed(stray)}, which is no shard")
+            notes.append("the validation forests' own answers: those forests are not kept")
+        if self.challenge is not None:
+            self.done.said += self.challenge.go(source, self.findings)
 
     def source(self) -> Source:
         """The rows that the run was made from, if they can be read again."""
         records = self.records
-        if self.wants_customers is False:
-            return Nothing("the rows that the run was made from: not asked for")
         if records.kind == "sweep":
+            if not self.inputs.auditor.reads:
+                return Nothing("the rows that the run was made from: not asked for")
             hashes = records.take("data_hash", dict)
-            return DataSets(records.config, hashes, records.seed, self.findings)
+            trusted = self.inputs.config is not None
+            return DataSets(records.config, hashes, records.seed, self.findings, trusted)
         trees, schema = records.trees("forest"), records.schema("schema.toml")
         if trees is None or schema is None:
             return Nothing("the customers' own rows: the run's forest or schema cannot be read")
-        return CustomerTable(
-            records.manifest,
-            schema,
-            trees,
-            records.target(trees),
-            records.voting,
-            bool(self.wants_customers),
-            self.findings,
-        )
+        if not self.inputs.auditor.reads:
+            return Nothing("the rows that the run was made from: not asked for", len(schema))
+        where = self.inputs.where(records.take("config", dict))
+        target = records.target(trees)
+        return CustomerTable(where, records.manifest, schema, trees, target, records.voting, self.findings)
+
+    def training(self, unit: Unit, source: Source, trees: Trees, schema: Schema) -> Rows | str | None:
+        """The training rows of a unit, if a method looks at them; a text where they cannot be had."""
+        if not self.plausibility.needed or not self.inputs.auditor.reads:
+            return None
+        if isinstance(source, DataSets):
+            rows = source.training(unit.dataset, unit.simulation)
+            if rows is None:
+                return "the data set cannot be read"
+            return rows[0], np.array([str(label) for label in rows[1].tolist()], dtype=object)
+        if self._training is None:
+            own = self.inputs.training(self.records.config)
+            self._training = read_training(own, schema, trees, self.inputs.config is not None)
+            if not isinstance(self._training, str):
+                check_training_hash(self.records, trees, *self._training)
+        return self._training
 
     def check_unit(self, unit: Unit, source: Source) -> int:
         """One shard with everything that belongs to it; its number of rows."""
@@ -139,6 +159,8 @@ class _Verification:
             records.voting,
             records.target(trees),
             {"dataset": unit.dataset, "simulation": unit.simulation, "n_trees": len(trees)},
+            float(records.take("config", "solver", "time_limit", float)),
+            self.plausibility.of(unit, trees, schema, self.training(unit, source, trees, schema)),
         )
         keys = [(unit.dataset, *d.key, d.voting, len(trees)) for d in records.demands]
         methods, start = [np.zeros(0, dtype=np.int64)], 0
@@ -147,8 +169,11 @@ class _Verification:
             methods.append(checked.method)
             rows = slice(start, start + len(part))
             here = {scenario: (good[rows], pairs[rows]) for scenario, (good, pairs) in valid.items()}
-            self.tally.add(block.frame, checked.method, keys, cohorts_of(part, records.cohorts), here)
-            source.add(unit.dataset, unit.simulation, block.frame, checked)
+            cohorts = cohorts_of(part, records.cohorts)
+            self.tally.add(block.frame, checked.method, keys, cohorts, here)
+            source.add(unit.dataset, unit.simulation, block.frame, cohorts, checked)
+            if self.challenge is not None:
+                self.challenge.add(unit, asked, block, checked)
             start += len(part)
         ids = self.check_complete(name, table, np.concatenate(methods))
         if records.kind == "audit":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -142,12 +141,6 @@ def _first_difference(found: pa.Table, wanted: pa.Table) -> str:
         for key in more:
             return f"{short(' '.join(str(v) for v in key if v is not None))} {what}"
     return "its rows are not in the order of the counterfactuals"
-
-
-def derived_seed(seed: int, *keys: str | int) -> int:
-    """The seed that a run derives for a purpose: the first 32 bits of a SHA-256."""
-    text = json.dumps([seed, *keys], separators=(",", ":"), ensure_ascii=True)
-    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
 
 
 def first_line(error: BaseException, path: str = "", name: str = "") -> str:

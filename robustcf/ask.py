@@ -136,6 +136,8 @@ class Thresholds:
         best = tools.best.get(key) or highest_score(problem, tools.engine, tools.limits)
         if best.votes >= best.at_most or time.monotonic() < tools.end:  # one cut short is not for others
             tools.best[key] = best
+        for answer in stuck:
+            answer.reason = "the best reachable score is not known: no point that reaches it was found"
         if best.choice is None:
             return
         # Scores that differ only by the rounding of soft votes are one score, as in `votes_needed`.
@@ -149,6 +151,7 @@ class Thresholds:
             answer.best_score_gap = score_of(best.at_most - best.votes, n, self.voting)
             answer.numbers = numbers_at(problem, nearest.choice, moves, row.numbers)
             answer.objective, answer.lower_bound = nearest.objective, nearest.lower_bound
+            answer.reason = None
             answer.nodes += nearest.nodes
 
 

@@ -217,6 +217,13 @@ def _with_demand(problem: Problem, demand: int) -> Problem:
     return problem._replace(demand=np.concatenate([[demand], problem.demand[1:]]).astype(np.int64))
 
 
+def fit_model(rows: np.ndarray, contamination: float | str, n_trees: int, seed: int) -> Any:
+    """scikit-learn's isolation forest of the training rows labelled with a target."""
+    return SklearnIsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed).fit(
+        rows
+    )
+
+
 def _fit(
     thresholds: Thresholds,
     rows: np.ndarray,
@@ -225,9 +232,7 @@ def _fit(
     n_trees: int,
     seed: int,
 ) -> Detector:
-    model = SklearnIsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed).fit(
-        rows
-    )
+    model = fit_model(rows, contamination, n_trees, seed)
     geometry = compile_geometry(thresholds.forest, thresholds.schema, _trees_of(model))
     forest_votes = leaf_votes(geometry, target, thresholds.voting)
     first = len(thresholds.forest.left)

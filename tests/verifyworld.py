@@ -16,6 +16,7 @@ from jobworld import customers, make_audit, make_forest, run_audit, shards
 
 import robustcf as rc
 from jobs.verify import lines
+from jobs.verify_auditor import Auditor
 from jobs.verify_run import verify_run
 
 Manifest = dict[str, Any]
@@ -55,9 +56,15 @@ def make_verified(folder: Path) -> None:
     assert run_audit(config) == 0
 
 
-def found(run: Path, customers: bool | None = None) -> list[str]:
-    """What `verify` names; each mismatch in one line of bounded length."""
-    done = verify_run(str(run), customers)
+def found(
+    run: Path,
+    customers: bool = True,
+    customers_table: str | None = None,
+    forest: str | None = None,
+    config: str | None = None,
+) -> list[str]:
+    """What `verify` names, given the auditor's own inputs; each mismatch in one line of bounded length."""
+    done = verify_run(str(run), Auditor(customers_table, forest, config, customers))
     said = [line for line in lines(done) if not line.startswith("not checked")]
     assert bool(said) == bool(done.findings.total)
     assert all("\n" not in line for line in said)

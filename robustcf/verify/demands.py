@@ -11,6 +11,8 @@ from statistics import NormalDist
 import numpy as np
 from scipy.stats import binom, norm
 
+from robustcf.verify.trees import TIE
+
 NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # who alone may have such a status
 PENALISED = ("local-outlier-factor",)  # whose objective is more than the distance
 
@@ -25,6 +27,9 @@ class Demand:
     parameter: float | None
     voting: str
     variant: str = "agresti-coull"
+    isolation_trees: int = 0
+    neighbours: int = 0
+    gap: float = 0.0
 
     @property
     def key(self) -> tuple[str, float | None, float | None, float | None]:
@@ -59,6 +64,15 @@ def threshold(demand: Demand, n_trees: int) -> float:
         return ((n + 4) * centre - 2) / n
     rho = (n * p + 2) / (n + 4)
     return p + NormalDist().inv_cdf(1 - demand.beta / 2) * math.sqrt(rho * (1 - rho) / n)
+
+
+def needed_score(demand: Demand, n_trees: int, target: int) -> float:
+    """The score that a point must reach: the threshold, and at least what flips the decision."""
+    tau = threshold(demand, n_trees)
+    if demand.voting == "hard":  # whole votes; the first class wins a tie
+        flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
+        return max(flips, math.ceil(n_trees * tau - 1e-9)) / n_trees
+    return max(tau, 0.5 + TIE)
 
 
 def least_share(n_trees: int, alpha: float) -> float:

@@ -24,6 +24,7 @@ class Findings:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.unchecked: Counter[str] = Counter()  # rows that a check had to leave out, by what was left out
         self._shown: defaultdict[str, list[str]] = defaultdict(list)
 
     @property

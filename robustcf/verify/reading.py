@@ -21,6 +21,7 @@ _OPERATIONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
     "at_most": np.minimum,
     "fill": lambda x, a: np.where(np.isnan(x), a, x),
 }
+_UNDO = {"add": "subtract", "subtract": "add", "multiply": "divide", "divide": "multiply"}
 _ABSENT = ("nan", "None", "NaN", "<NA>", "NaT")
 
 
@@ -87,16 +88,64 @@ def encode_rows(features: tuple[Feature, ...], numbers: np.ndarray) -> np.ndarra
     return np.hstack([encode(f, numbers[:, j]) for j, f in enumerate(features)])
 
 
+def numbers_of(features: tuple[Feature, ...], encoded: np.ndarray) -> np.ndarray:
+    """Encoded rows back to numbers, as near as floating point allows; NaN where the encoding is level.
+
+    >>> numbers_of((Feature("age", "continuous", low=20, high=60),), np.array([[0.25]]))
+    array([[30.]])
+    """
+    numbers, start = np.zeros((len(encoded), len(features))), 0
+    for j, feature in enumerate(features):
+        block = encoded[:, start : start + feature.n_columns]
+        start += feature.n_columns
+        if not feature.n_columns:
+            numbers[:, j] = feature.span[0] if feature.ordered else 0.0
+        elif feature.transform is not None:
+            numbers[:, j] = _undone(feature, block[:, 0])
+        elif feature.kind == "categorical" or feature.codes is not None:
+            known = np.array([_number(feature, v) for v in feature.values])
+            same = (block[:, None, :] == encode(feature, known)[None]).all(axis=2)
+            numbers[:, j] = np.where(same.any(axis=1), known[same.argmax(axis=1)], np.nan)
+        else:
+            low, high = feature.span
+            numbers[:, j] = block[:, 0] if feature.scaling == "none" else low + block[:, 0] * (high - low)
+            if feature.kind != "continuous":  # the listed value, not one a last bit beside it
+                known = np.array([_number(feature, v) for v in feature.values])
+                near = known[np.abs(numbers[:, j][:, None] - known).argmin(axis=1)]
+                own = encode(feature, near)[:, 0] == block[:, 0]
+                numbers[:, j] = np.where(own, near, numbers[:, j])
+    return numbers
+
+
+def _undone(feature: Feature, encoded: np.ndarray) -> np.ndarray:
+    numbers = encoded.copy()
+    for name, argument in reversed(feature.transform or ()):
+        if name in _UNDO:
+            numbers = _OPERATIONS[_UNDO[name]](numbers, argument)
+        elif name != "fill":
+            numbers = np.where(numbers == argument, np.nan, numbers)
+    return numbers
+
+
+def weight_of(feature: Feature) -> float:
+    """The weight, or the paper's."""
+    if feature.weight is not None:
+        return feature.weight
+    return 1.0 if feature.kind == "continuous" else 0.25
+
+
+def plain_costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The paper's distance between numbers of a feature, whatever the cost table says."""
+    weight = weight_of(feature)
+    if feature.kind == "categorical":
+        return np.where(old == new, 0.0, 2 * weight)
+    low, high = feature.span
+    return weight * np.abs(new - old) / (high - low) if high > low else np.zeros(len(old))
+
+
 def costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """What each move costs: the first line of the cost table that fits, else the weight."""
-    weight = feature.weight
-    if weight is None:
-        weight = 1.0 if feature.kind == "continuous" else 0.25
-    if feature.kind == "categorical":
-        cost = np.full(len(old), 2 * weight)
-    else:
-        low, high = feature.span
-        cost = weight * np.abs(new - old) / (high - low) if high > low else np.zeros(len(old))
+    cost = plain_costs(feature, old, new)
     open_ = np.ones(len(old), dtype=bool)
     for start, end, price in feature.cost_table or ():
         fits = open_ & _fits(feature, start, end, old, new)

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from robustcf.verify.demands import PENALISED, predicted
+from robustcf.verify.evidence import check_evidence
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import check_moves, check_points
+from robustcf.verify.plausible import check_plausible
 from robustcf.verify.sheet import Asked, Block, Sheet
 from robustcf.verify.statuses import CLAIMS, NEAR, check_demands, check_keys, check_statuses
 from robustcf.verify.trees import Verdict
@@ -29,6 +31,7 @@ def check_block(block: Block, asked: Asked, findings: Findings) -> Checked:
     sheet = _Points(block, asked, findings)
     check_keys(sheet)
     check_statuses(sheet)
+    check_evidence(sheet)
     need = check_demands(sheet)
     checked = Checked(sheet.method)
     if len(block.at):
@@ -53,6 +56,7 @@ class _Points(Sheet):
         verdicts = {v: self.ask(block.points, at, fine, v) for v in self.votings}
         self.check_scores(verdicts, self._full(fine, False), need)
         self.check_origins(moves.origin, fine & moves.whole, checked)
+        check_plausible(self, block.points, moves.origin, fine & moves.whole)
 
     @property
     def _missing(self) -> bool:

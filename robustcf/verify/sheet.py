@@ -12,6 +12,7 @@ from robustcf.schema import Schema
 from robustcf.verify.demands import Demand
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import Changes
+from robustcf.verify.plausible import Plausible
 from robustcf.verify.trees import Trees
 
 
@@ -25,6 +26,8 @@ class Asked:
     voting: str
     target: str | None
     constants: dict[str, object]
+    time_limit: float | None = None
+    plausible: Plausible | None = None
 
 
 @dataclass(frozen=True)

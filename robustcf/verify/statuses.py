@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf.verify.demands import NO_PROOF, threshold
+from robustcf.verify.demands import NO_PROOF, needed_score, threshold
 from robustcf.verify.findings import short
 from robustcf.verify.sheet import Sheet
 from robustcf.verify.trees import TIE
@@ -48,12 +48,8 @@ def check_statuses(sheet: Sheet) -> None:
     for column, there in wanted.items():
         wrong = (np.isnan(sheet.number(column)) == there) & (status != "error")
         sheet.note("columns", wrong, f"{column} is there, or missing, against its status")
-    proved = np.isin(status, ("optimal", "feasible"))
-    sheet.note("columns", proved & np.isnan(sheet.number("lower_bound")), "lower_bound is missing")
     verified = sheet.frame["verified"].to_numpy(dtype=object) == True  # noqa: E712 (null is not True)
     sheet.note("verified", verified != (has & (status != "error")), "verified is stored otherwise")
-    silent = sheet.frame["reason"].isna().to_numpy()
-    sheet.note("status", np.isin(status, ("invalid_input", "error")) & silent, "it gives no reason")
 
 
 def check_demands(sheet: Sheet) -> np.ndarray:
@@ -63,12 +59,8 @@ def check_demands(sheet: Sheet) -> np.ndarray:
     need = np.full(sheet.n, np.nan)
     for d, demand in enumerate(sheet.asked.demands):
         own = sheet.method == d
-        tau[own] = value = threshold(demand, n)
-        if demand.voting == "hard":  # whole votes; the first class wins a tie
-            flips = np.where(sheet.first, (n + 1) // 2, n // 2 + 1)
-            need[own] = np.maximum(flips, np.ceil(n * value - NEAR))[own] / n
-        else:
-            need[own] = max(value, 0.5 + TIE)
+        tau[own] = threshold(demand, n)
+        need[own] = np.where(sheet.first, needed_score(demand, n, 0), needed_score(demand, n, 1))[own]
     stated = (sheet.status != "invalid_input") & (sheet.method >= 0)
     sheet.compare("threshold", stated, tau, NEAR)
     before = sheet.number("score_before")

@@ -49,10 +49,11 @@ def agrees(answer: rc.Counterfactual, truth: Truth, tau: float) -> str:
         assert answer.status == "already_favourable"
         return "already_favourable"
     assert answer.target == truth.target
-    assert answer.reason is None, answer.reason
     if math.isnan(truth.best_score):  # rules that no point keeps, not even the customer's own
         assert (answer.status, answer.point) == ("no_recourse", None)
+        assert answer.reason is not None  # why no best score is given
         return answer.status
+    assert answer.reason is None, answer.reason
     assert answer.verified
     assert answer.point is not None
     assert answer.distance == pytest.approx(answer.objective, abs=1e-9)

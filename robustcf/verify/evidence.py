@@ -1,0 +1,48 @@
+"""What a row must show for its status: nobody takes a status on trust."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robustcf.verify.sheet import Sheet
+
+NEAR_THE_LIMIT = 0.5  # a search that ran out of time took at least this share of its limit
+BY_THRESHOLD = (
+    "naive",
+    "direct-saa",
+    "robust-saa",
+    "convex-approximation",
+)  # the clock alone cuts them short
+
+
+def check_evidence(sheet: Sheet) -> None:
+    """Note every status without its evidence.
+
+    `optimal`, `feasible`: a point, its objective, a bound; `optimal`: one that equals the objective
+    (`rows.check_costs`). `no_recourse`: the best reachable score and its gap, or a reason why they
+    are missing. `timeout` and, of threshold methods, `feasible`: time spent, or a reason. `relaxed`,
+    `invalid_input`, `error`: a reason.
+    """
+    status, silent = sheet.status, sheet.frame["reason"].isna().to_numpy()
+    told = np.isin(status, ("invalid_input", "error", "relaxed"))
+    sheet.note("status", told & silent, "it gives no reason")
+    proved = np.isin(status, ("optimal", "feasible"))
+    sheet.note("columns", proved & np.isnan(sheet.number("lower_bound")), "lower_bound is missing")
+    sheet.note(
+        "status",
+        (status == "no_recourse") & ~sheet.has & silent,
+        "no_recourse, with neither the best reachable score nor a reason why it is missing",
+    )
+    if sheet.asked.time_limit is None:
+        return
+    names = np.array([d.name for d in sheet.asked.demands] + [""], dtype=object)[sheet.method]
+    cut = (status == "timeout") | ((status == "feasible") & np.isin(names, BY_THRESHOLD))
+    # The methods of a customer are solved together and share the time they took evenly.
+    spent = np.nan_to_num(sheet.number("seconds")) * len(sheet.asked.demands)
+    limit = sheet.asked.time_limit
+    early = cut & silent & (spent < NEAR_THE_LIMIT * limit)
+    sheet.findings.where(
+        "status",
+        early,
+        lambda i: f"{sheet.name(i)}: {status[i]} after {spent[i]:.3g} of {limit:g} s, without a reason",
+    )

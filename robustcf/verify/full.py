@@ -1,0 +1,245 @@
+"""The full model of one claim, solved by HiGHS: is there an allowed point that refutes it?
+
+Order-encoded binaries u[f, j] = "the feature is at place j or above" (of a categorical: z[f, c]), one
+continuous y for each leaf that the places reach, summing to 1 in each tree; per tree, feature and
+place, the leaves wholly above it have Σ y ≤ u, those wholly below Σ y ≤ 1 - u; one row for the score,
+one for the isolation forest's path lengths, one for each link, one for the number of changes, and one
+that asks for less than the claimed cost. Where it has no solution, the claim stands.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from robustcf.verify.claims import NEARER, Claim, judge
+from robustcf.verify.demands import needed_score
+from robustcf.verify.isolation import BLUR
+from robustcf.verify.milp import TOLERANCE, Model, Row, Solver
+from robustcf.verify.places import Places, places
+from robustcf.verify.plausible import ISOLATION, OUTLIER
+from robustcf.verify.sheet import Asked
+from robustcf.verify.trees import Trees
+
+BAND = 1e-7  # of summed votes: well above HiGHS's tolerance, whose presolve is unsafe right at it
+MOST_CUTS = 25  # points within rounding of a demand that are cut off one by one
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """`refuted` by the point; `confirmed`: HiGHS found that no point refutes it; `open`: it did neither."""
+
+    outcome: Literal["confirmed", "refuted", "open"]
+    point: np.ndarray | None = None
+    objective: float = math.nan
+    score: float = math.nan
+    seconds: float = 0.0
+
+
+class FullModel:
+    """The places of one customer and the trees over them, as an integer program."""
+
+    def __init__(self, asked: Asked, claim: Claim, own: np.ndarray) -> None:
+        self.asked, self.claim, self.own = asked, claim, own
+        self.demand = asked.demands[claim.method]
+        self.plausible = claim.status != "no_recourse"
+        self.isolation = None
+        if self.plausible and self.demand.name == ISOLATION and asked.plausible is not None:
+            self.isolation = asked.plausible.isolation.get((claim.method, claim.target))
+        self.model = Model()
+        self.below = self._below()
+        self.scale = 1.0 if math.isinf(claim.least) else 1.0 / max(claim.least, 1e-300)
+        self.places = [p.within(self.below) for p in self._places()]
+        self.at: list[list[int]] = [self._feature(j) for j in range(len(self.places))]
+        # Whole votes fall on either side of a half; fractions this near to the demand are left alone.
+        margin = -0.5 if self.demand.voting == "hard" else BAND
+        self._trees(asked.trees, self._votes(), len(asked.trees) * self._need() + margin)
+        if self.isolation is not None:
+            self._trees(self.isolation.trees, self.isolation.length, self.isolation.bound + 2 * BLUR)
+        self._rules()
+        if math.isfinite(self.below):
+            spent = {c: v for c, v in enumerate(self.model.cost) if v}
+            self.model.row(spent, high=(self.below - self._home()) * self.scale)
+
+    def _below(self) -> float:
+        """What a refuting point may cost without its penalty, which is at least λ."""
+        least = self.claim.least
+        if math.isfinite(least) and self.demand.name == OUTLIER:
+            least -= float(self.demand.parameter or 0.0)
+        return least * (1 - NEARER) if math.isfinite(least) else math.inf
+
+    def _home(self) -> float:
+        return float(sum(p.costs[0] for j, p in enumerate(self.places) if self._ordered(j)))
+
+    def _need(self) -> float:
+        return needed_score(self.demand, len(self.asked.trees), self.claim.target)
+
+    def _votes(self) -> np.ndarray:
+        leaf = self.asked.trees.leaf
+        if self.demand.voting == "hard":
+            return np.asarray(leaf.argmax(axis=1) == self.claim.target, dtype=np.float64)
+        return np.asarray(leaf[:, self.claim.target])
+
+    def _ordered(self, j: int) -> bool:
+        return self.asked.schema.features[j].ordered
+
+    def _places(self) -> Iterator[Places]:
+        schema, ruled = self.asked.schema, bool(self.asked.schema.links)
+        trees = [self.asked.trees] if self.isolation is None else [self.asked.trees, self.isolation.trees]
+        for j, feature in enumerate(schema.features):
+            thresholds = []
+            for column in range(schema.column_start[j], schema.column_start[j + 1]):
+                mine = [t.threshold[(t.left >= 0) & (t.feature == column)] for t in trees]
+                thresholds.append(np.unique(np.concatenate(mine)))
+            yield places(feature, float(self.own[j]), thresholds, ruled)
+
+    def _feature(self, j: int) -> list[int]:
+        """The binaries of a feature: u at places 1, 2, …, or z at every place of a categorical."""
+        price = self.places[j].costs * self.scale
+        price = np.where(np.isfinite(price), price, 0.0)
+        if self._ordered(j):
+            found = [self.model.column(price[k] - price[k - 1], whole=True) for k in range(1, len(price))]
+            for first, second in pairwise(found):
+                self.model.row({first: 1.0, second: -1.0}, low=0.0)
+            return found
+        found = [self.model.column(c, whole=True) for c in price]
+        self.model.row(dict.fromkeys(found, 1.0), 1.0, 1.0)
+        return found
+
+    def _trees(self, trees: Trees, votes: np.ndarray, demand: float) -> None:
+        """Leaves, their links to the places, and the row that asks for `demand` votes."""
+        score: Row = {}
+        left = demand
+        tests = self._tests(trees)
+        for root in trees.roots:
+            leaves = list(_leaves(trees, int(root), tests, [len(p) for p in self.places]))
+            if len(leaves) == 1:
+                left -= float(votes[leaves[0][0]])
+                continue
+            y = [self.model.column() for _ in leaves]
+            self.model.row(dict.fromkeys(y, 1.0), 1.0, 1.0)
+            score.update({c: float(votes[node]) for c, (node, _) in zip(y, leaves, strict=True)})
+            for j in {j for _, masks in leaves for j in masks}:
+                self._link(j, [(c, masks[j]) for c, (_, masks) in zip(y, leaves, strict=True) if j in masks])
+        self.model.row(score, low=left)
+
+    def _tests(self, trees: Trees) -> dict[int, tuple[int, np.ndarray]]:
+        """Of each inner node: its feature, and which of the feature's places go left."""
+        schema, found = self.asked.schema, {}
+        feature_of = np.repeat(np.arange(len(schema)), np.diff(schema.column_start))
+        for node in np.flatnonzero(trees.left >= 0):
+            j = int(feature_of[trees.feature[node]])
+            value = self.places[j].columns[:, trees.feature[node] - schema.column_start[j]].astype(np.float32)
+            goes = np.where(np.isnan(value), trees.missing_left[node], value <= trees.threshold[node])
+            found[int(node)] = j, goes.astype(bool)
+        return found
+
+    def _link(self, j: int, leaves: list[tuple[int, np.ndarray]]) -> None:
+        """A tree's leaves are open only where the feature is."""
+        if not self._ordered(j):
+            for place, z in enumerate(self.at[j]):
+                shut = [y for y, mask in leaves if not mask[place]]
+                if shut:
+                    self.model.row({**dict.fromkeys(shut, 1.0), z: 1.0}, high=1.0)
+            return
+        ends = [(y, int(np.flatnonzero(mask)[0]), int(np.flatnonzero(mask)[-1])) for y, mask in leaves]
+        for first in {lo for _, lo, _ in ends if lo > 0}:
+            above = dict.fromkeys([y for y, lo, _ in ends if lo >= first], 1.0)
+            self.model.row({**above, self.at[j][first - 1]: -1.0}, high=0.0)
+        for last in {hi for _, _, hi in ends if hi < len(self.places[j]) - 1}:
+            under = dict.fromkeys([y for y, _, hi in ends if hi <= last], 1.0)
+            self.model.row({**under, self.at[j][last]: 1.0}, high=1.0)
+
+    def _moves(self, j: int) -> dict[str, tuple[Row, float]]:
+        """Down, same and up as sums of binaries and a constant."""
+        own, at = self.places[j].own, self.at[j]
+        if not self._ordered(j):
+            return {"same": ({at[own]: 1.0}, 0.0), "up": ({at[own]: -1.0}, 1.0), "down": ({}, 0.0)}
+        here: tuple[Row, float] = ({at[own - 1]: 1.0}, 0.0) if own > 0 else ({}, 1.0)
+        above: Row = {at[own]: 1.0} if own < len(at) else {}
+        return {
+            "down": ({c: -v for c, v in here[0].items()}, 1.0 - here[1]),
+            "same": ({**here[0], **{c: -v for c, v in above.items()}}, here[1]),
+            "up": (above, 0.0),
+        }
+
+    def _rules(self) -> None:
+        schema = self.asked.schema
+        for link in schema.links:
+            terms: Row = {}
+            constant = 0.0
+            for clause, sign in ((link.then, 1.0), (link.when, -1.0)):
+                moves = self._moves(schema.names.index(clause.feature))
+                for move in clause.moves:
+                    for c, v in moves[move][0].items():
+                        terms[c] = terms.get(c, 0.0) + sign * v
+                    constant += sign * moves[move][1]
+            self.model.row(terms, low=-constant)
+        if schema.max_changes is not None:
+            stays = [self._moves(j)["same"] for j in range(len(schema))]
+            same: Row = {}
+            for part, _ in stays:
+                same.update(part)
+            self.model.row(same, low=len(schema) - schema.max_changes - sum(c for _, c in stays))
+
+    def solve(self, seconds: float) -> Resolved:
+        """Ask HiGHS until it has a witness, a proof that there is none, or no time."""
+        begin = time.monotonic()
+        if self.plausible and self.demand.name == ISOLATION and self.isolation is None:
+            return Resolved("open")
+        if self.below <= 0:  # nothing costs less than nothing
+            return Resolved("confirmed")
+        if any(not row and low > TOLERANCE for row, low in zip(self.model.rows, self.model.low, strict=True)):
+            return Resolved("confirmed")  # asked for, and nothing that moves could give it
+        solver = Solver(self.model)
+        for _ in range(MOST_CUTS):
+            status, x = solver.run(seconds - (time.monotonic() - begin))
+            if status != "found":
+                outcome: Literal["confirmed", "open"] = "confirmed" if status == "none" else "open"
+                return Resolved(outcome, seconds=time.monotonic() - begin)
+            assert x is not None
+            point = self._point(x)
+            found = judge(
+                self.asked, self.claim.method, self.claim.target, self.own[None], point[None], self.plausible
+            )
+            if found.refutes(self.claim.least)[0]:
+                took = time.monotonic() - begin
+                return Resolved("refuted", point, float(found.objective[0]), float(found.score[0]), took)
+            solver.cut(x)
+        return Resolved("open", seconds=time.monotonic() - begin)
+
+    def _point(self, x: np.ndarray) -> np.ndarray:
+        chosen = []
+        for j, p in enumerate(self.places):
+            values = x[self.at[j]] > 0.5
+            chosen.append(p.numbers[int(values.sum()) if self._ordered(j) else int(values.argmax())])
+        return np.array(chosen)
+
+
+def _leaves(
+    trees: Trees, root: int, tests: dict[int, tuple[int, np.ndarray]], sizes: list[int]
+) -> Iterator[tuple[int, dict[int, np.ndarray]]]:
+    """Leaves that some places reach, with the places of each feature on their path."""
+    open_: list[tuple[int, dict[int, np.ndarray]]] = [(root, {})]
+    while open_:
+        node, masks = open_.pop()
+        if trees.left[node] < 0:
+            yield node, {j: mask for j, mask in masks.items() if not mask.all()}
+            continue
+        j, goes = tests[node]
+        mask = masks.get(j, np.ones(sizes[j], dtype=bool))
+        for child, side in ((trees.left[node], goes), (trees.right[node], ~goes)):
+            both = mask & side
+            if both.any():
+                open_.append((int(child), {**masks, j: both}))
+
+
+def resolve(asked: Asked, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:
+    """A second opinion on a claim about the customer whose own row of numbers is `own`."""
+    return FullModel(asked, claim, own).solve(seconds)

@@ -1,0 +1,164 @@
+"""An isolation forest read from a run folder, or fitted again: does it accept a point?
+
+scikit-learn calls a point an inlier where -2^(-mean path length / c(ψ)) ≥ offset, which is
+
+    Σ_t length_t(x) ≥ -log2(-offset) · N · c(ψ).
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from robustcf.verify.trees import Trees
+
+MOST_BYTES = 2**30  # of all arrays unpacked
+BLUR = 1e-6  # path lengths are sums of logarithms: this near to the bound, either answer may be right
+_ARRAYS: dict[str, str] = {
+    "tree_start": "iu",
+    "left": "iu",
+    "right": "iu",
+    "feature": "iu",
+    "threshold": "f",
+    "missing_left": "b",
+    "length": "f",
+    "offset": "f",
+    "max_samples": "iu",
+    "n_features": "iu",
+}
+
+
+class Isolation:
+    """The trees, the path length of each node, and the bound on the sum of path lengths."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.arrays = dict(arrays)
+        kept = {k: arrays[k] for k in ("tree_start", "left", "right", "feature", "threshold", "missing_left")}
+        self.length = arrays["length"]
+        self.trees = Trees(
+            SimpleNamespace(
+                **kept,
+                classes=(),
+                fingerprint="",
+                n_features=int(arrays["n_features"][0]),
+                accepts_missing=True,
+                probabilities=self.length[:, None],
+            )
+        )
+        scale = len(self.trees) * average_path(int(arrays["max_samples"][0]))
+        self.bound = -scale * math.log2(-float(arrays["offset"][0])) if scale else -math.inf
+
+    def margin(self, X: np.ndarray) -> np.ndarray:
+        """By how much the path lengths of encoded rows exceed the bound; negative for outliers."""
+        if not len(X):
+            return np.zeros(0)
+        total: np.ndarray = self.length[self.trees.leaves(X)].sum(axis=1)
+        return np.asarray(total - self.bound)
+
+    def same_as(self, other: Isolation) -> bool:
+        """Whether two isolation forests judge every row alike: the same trees, lengths and bound."""
+        mine, theirs = self.arrays, other.arrays
+        exact = all(np.array_equal(mine[k], theirs[k]) for k in _ARRAYS if k not in ("length", "offset"))
+        return exact and all(
+            mine[k].shape == theirs[k].shape and np.allclose(mine[k], theirs[k], rtol=1e-9, atol=1e-12)
+            for k in ("length", "offset")
+        )
+
+
+def read_isolation(content: bytes, n_features: int) -> Isolation:
+    """Read what `pack_isolation` wrote; `ValueError` if it is anything else."""
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(info.file_size for info in archive.infolist()) > MOST_BYTES:
+                raise ValueError("its arrays are too large")
+            for name in _ARRAYS:
+                with archive.open(f"{name}.npy") as file:
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+    except (zipfile.BadZipFile, KeyError, EOFError, OSError, NotImplementedError) as error:
+        raise ValueError(f"not an isolation forest: {error}") from None
+    _check(arrays, n_features)
+    return Isolation(arrays)
+
+
+def _check(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
+    for name, kinds in _ARRAYS.items():
+        if arrays[name].ndim != 1 or arrays[name].dtype.kind not in kinds:
+            raise ValueError(f"array {name!r} is not what it should be")
+    nodes, start = len(arrays["left"]), arrays["tree_start"]
+    if any(len(arrays[k]) != nodes for k in ("right", "feature", "threshold", "missing_left", "length")):
+        raise ValueError("its arrays differ in length")
+    if len(start) < 2 or start[0] != 0 or start[-1] != nodes or (np.diff(start) <= 0).any():
+        raise ValueError("its trees do not fill the arrays")
+    inner = arrays["left"] >= 0
+    own = np.arange(nodes)[inner]
+    end = start[np.searchsorted(start, own, side="right")] if len(own) else own
+    for side in ("left", "right"):
+        child = arrays[side][inner]
+        if (child <= own).any() or (child >= end).any():
+            raise ValueError(f"array {side!r} leaves its tree")
+    column = arrays["feature"][inner]
+    if (column < 0).any() or (column >= n_features).any() or arrays["n_features"].tolist() != [n_features]:
+        raise ValueError(f"it is not about {n_features} columns")
+    if (
+        not np.isfinite(arrays["length"]).all()
+        or len(arrays["offset"]) != 1
+        or not -1 <= arrays["offset"][0] < 0
+    ):
+        raise ValueError("its lengths or its offset are no numbers of an isolation forest")
+    if len(arrays["max_samples"]) != 1 or arrays["max_samples"][0] < 1:
+        raise ValueError("its sample size is none")
+
+
+def fit_isolation(rows: np.ndarray, contamination: float | str, n_trees: int, seed: int) -> Isolation:
+    """Fit it again, as the documentation says: on the rows labelled with the target."""
+    from sklearn.ensemble import IsolationForest
+
+    model: Any = IsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed)
+    model.fit(rows)
+    parts: dict[str, list[np.ndarray]] = {k: [] for k in list(_ARRAYS)[1:7]}
+    start = 0
+    for estimator, columns in zip(model.estimators_, model.estimators_features_, strict=True):
+        tree = estimator.tree_
+        inner = tree.children_left >= 0
+        depth = np.zeros(tree.node_count)
+        for node in np.flatnonzero(inner):  # parents come before their children
+            depth[[tree.children_left[node], tree.children_right[node]]] = depth[node] + 1
+        length = depth + np.array([average_path(int(n)) for n in tree.n_node_samples])
+        for name, values in (
+            ("left", np.where(inner, tree.children_left + start, -1)),
+            ("right", np.where(inner, tree.children_right + start, -1)),
+            ("feature", np.where(inner, np.asarray(columns)[np.maximum(tree.feature, 0)], -1)),
+            ("threshold", np.where(inner, tree.threshold, 0.0)),
+            ("missing_left", inner & tree.missing_go_to_left.astype(bool)),
+            ("length", length),
+        ):
+            parts[name].append(values)
+        start += tree.node_count
+    sizes = [len(p) for p in parts["left"]]
+    return Isolation(
+        {
+            **{name: np.concatenate(values) for name, values in parts.items()},
+            "tree_start": np.concatenate([[0], np.cumsum(sizes)]),
+            "offset": np.array([model.offset_], dtype=np.float64),
+            "max_samples": np.array([model.max_samples_]),
+            "n_features": np.array([rows.shape[1]]),
+        }
+    )
+
+
+def average_path(n: int) -> float:
+    """c(n): the mean path length of an unsuccessful search in a binary tree of n samples.
+
+    >>> average_path(1), average_path(2), round(average_path(256), 2)
+    (0.0, 1.0, 10.24)
+    """
+    if n <= 2:
+        return 1.0 if n == 2 else 0.0
+    return 2.0 * (math.log(n - 1.0) + float(np.euler_gamma)) - 2.0 * (n - 1.0) / n

@@ -1,0 +1,164 @@
+"""Where one customer's feature may go, as far as trees can tell: one place for each outcome of their tests.
+
+Nothing of the engines is used. Numbers are found by bisection over the float64 numbers themselves, with
+scikit-learn's own test: the float32 of the encoded number against a float64 threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from robustcf.schema import Feature
+from robustcf.verify.reading import _ends, _number, broken, costs, encode
+
+FARTHEST = 1e300
+
+
+@dataclass(frozen=True)
+class Places:
+    """Numbers that a feature may take, in rising order, with costs and encoded columns; `own` is home."""
+
+    numbers: np.ndarray
+    costs: np.ndarray
+    columns: np.ndarray
+    own: int
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def within(self, most: float) -> Places:
+        """Without the places that alone cost more than `most`."""
+        kept = np.flatnonzero((self.costs <= most) | (np.arange(len(self)) == self.own))
+        at = int(np.searchsorted(kept, self.own))
+        return Places(self.numbers[kept], self.costs[kept], self.columns[kept], at)
+
+
+def places(feature: Feature, own: float, thresholds: list[np.ndarray], pushed: bool) -> Places:
+    """The cheapest allowed number for each outcome of the trees' tests, and the customer's own.
+
+    Parameters
+    ----------
+    feature : Feature
+    own : float
+        The customer's number; NaN stays.
+    thresholds : list of ndarray
+        Of the tests on each encoded column of the feature.
+    pushed : bool
+        Whether a rule across features may make it move though no tree asks for it.
+    """
+    if np.isnan(own) or feature.action == "fixed":
+        numbers = np.array([own])
+    elif feature.kind != "continuous" or feature.allowed is not None:
+        listed = feature.values or feature.allowed or ()
+        numbers = np.unique([_number(feature, v) for v in listed])
+    else:
+        numbers = _ends_of_ranges(feature, own, thresholds[0] if thresholds else np.zeros(0), pushed)
+    numbers = np.unique(np.append(numbers, own))
+    moved = numbers != own if not np.isnan(own) else np.zeros(len(numbers), dtype=bool)
+    fine = np.ones(len(numbers), dtype=bool)
+    for wrong, _ in broken(feature, np.full(len(numbers), own), numbers):
+        fine &= ~(wrong & moved)
+    numbers = numbers[fine]
+    price = costs(feature, np.full(len(numbers), own), numbers)
+    price = np.where((numbers == own) | np.isnan(numbers), 0.0, price)
+    columns = encode(feature, numbers)
+    kept = _one_of_each(feature, own, numbers, price, columns, thresholds, pushed)
+    numbers, price, columns = numbers[kept], price[kept], columns[kept]
+    home = np.flatnonzero((numbers == own) | np.isnan(numbers))[0]
+    return Places(numbers, price, columns, int(home))
+
+
+def _one_of_each(
+    feature: Feature,
+    own: float,
+    numbers: np.ndarray,
+    price: np.ndarray,
+    columns: np.ndarray,
+    thresholds: list[np.ndarray],
+    pushed: bool,
+) -> np.ndarray:
+    """The cheapest of all numbers that every test treats alike; home always stays."""
+    tests = [columns[:, c].astype(np.float32)[:, None] <= t for c, t in enumerate(thresholds)]
+    outcome = np.hstack([*tests, np.zeros((len(numbers), 1), dtype=bool)])
+    direction = np.sign(np.nan_to_num(numbers - own)) if feature.ordered else 1.0 * (numbers != own)
+    groups: dict[bytes, int] = {}
+    for i in np.lexsort((np.abs(numbers - own), price)):
+        key = outcome[i].tobytes() + (bytes([int(direction[i]) + 1]) if pushed else b"")
+        groups.setdefault(key, int(i))
+    return np.array(sorted(groups.values()), dtype=np.int64)
+
+
+def _ends_of_ranges(feature: Feature, own: float, thresholds: np.ndarray, pushed: bool) -> np.ndarray:
+    """The nearest number beyond each threshold; a number that passes a bound gives way to the bound."""
+    low, high = _limits(feature, own)
+    beyond = _next_float32(thresholds)  # the least float32 that goes right
+    with np.errstate(over="ignore", invalid="ignore"):
+        before = np.nextafter(beyond.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+        if feature.step is None:
+            up = _first(lambda x: encode(feature, x)[:, 0] >= beyond, len(beyond))
+            down = np.nextafter(_first(lambda x: encode(feature, x)[:, 0] > before, len(beyond)), -np.inf)
+            return np.unique(np.clip(np.concatenate([up, down]), low, high))
+        right = _first(lambda x: encode(feature, x)[:, 0].astype(np.float32) >= beyond, len(beyond))
+        ends = np.concatenate([right, np.nextafter(right, -np.inf), [own] if pushed else []])
+        near = [m for x in ends if low <= x <= high for m in _multiples(feature.step, float(x))]
+    return np.unique(np.array(near, dtype=np.float64)) if near else np.zeros(0)
+
+
+def _multiples(step: float, x: float) -> list[float]:
+    """The whole multiples of a step around a number."""
+    exact = Decimal(repr(float(step)))
+    k = int(Decimal(x) // exact)
+    return [float(exact * m) for m in range(k - 2, k + 4)]
+
+
+def _limits(feature: Feature, own: float) -> tuple[float, float]:
+    """How far down and up a number may go; home is always within."""
+    low, high = feature.span
+    low, high = (
+        (low if feature.lower is None else feature.lower),
+        (high if feature.upper is None else feature.upper),
+    )
+    low, high = (
+        (own if feature.action == "increase" else low),
+        (own if feature.action == "decrease" else high),
+    )
+    for key, sign in (("at_most_up", 1), ("at_most_down", -1)):
+        for name in (key, f"{key}_percent"):
+            most = getattr(feature, name)
+            if most is not None:
+                end = float(_ends(np.array([own]), sign, most, name.endswith("percent"))[0])
+                low, high = (low, min(high, end)) if sign > 0 else (max(low, end), high)
+    return min(low, own), max(high, own)
+
+
+def _next_float32(thresholds: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        near = thresholds.astype(np.float32)
+        after = np.nextafter(near, np.float32(np.inf))
+    return np.where(near > thresholds, near, after).astype(np.float64)
+
+
+def _first(holds: Callable[[np.ndarray], np.ndarray], n: int) -> np.ndarray:
+    """The least float64 at which a rising condition holds, by halving the numbers in between."""
+    low, high = np.full(n, -FARTHEST), np.full(n, FARTHEST)
+    a, b = _rank(low), _rank(high)
+    while (a + 1 < b).any():
+        middle = a // 2 + b // 2 + (a % 2 + b % 2) // 2
+        there = holds(_at_rank(middle))
+        a, b = np.where(there, a, middle), np.where(there, middle, b)
+    return _at_rank(b)
+
+
+def _rank(numbers: np.ndarray) -> np.ndarray:
+    """float64 numbers as integers in the same order."""
+    bits = np.ascontiguousarray(numbers).view(np.int64)
+    return np.where(bits >= 0, bits, -(bits & np.int64(0x7FFFFFFFFFFFFFFF)))
+
+
+def _at_rank(ranks: np.ndarray) -> np.ndarray:
+    bits = np.where(ranks >= 0, ranks, -ranks)
+    return np.where(ranks >= 0, 1.0, -1.0) * np.ascontiguousarray(bits.astype(np.int64)).view(np.float64)
