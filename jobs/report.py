@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs.badinput import BadInput
 from jobs.fanout import TaskFailed, Tasks
+from jobs.planned import readable_shards
 from jobs.progress import stage
 from jobs.report_parts import Facts, Found, MethodFacts, Place
 from jobs.report_people import customers, failed_rows, slow_rows
@@ -42,9 +43,7 @@ def report_run(
     run: RunFolder, manifest: Mapping[str, Any], tasks: Tasks | None = None, previous: str | None = None
 ) -> str:
     """Write the report; with `tasks` the shards are read on the cluster, else here, one after another."""
-    names = [n.split("/", 1)[1] for n in run.names("counterfactuals") if n.endswith(".parquet")]
-    if not names:
-        raise BadInput(f"{run.shown} has no counterfactuals to report on")
+    names = readable_shards(run, manifest)
     found = Found()
     groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]
     with stage("reporting", len(names)) as progress:
@@ -208,12 +207,15 @@ def _since(
     key = _compared(found, earlier_summary)
     counts: Counter[tuple[str, ...]] = Counter()
     problem = manifest.get("previous")
-    sides = Side(earlier, int(before.get("methods", 1))), Side(run, int(manifest.get("methods", 1)))
     parts = parts_for(before, manifest)
     try:
+        sides = [
+            Side(r, int(m["methods"]), tuple(readable_shards(r, m)))
+            for r, m in ((earlier, before), (run, manifest))
+        ]
         for _, part in _each(tasks, compare, [(*sides, key, k, parts) for k in range(parts)]):
             counts.update(part)
-    except (OSError, ValueError, TaskFailed) as error:
+    except (OSError, ValueError, TaskFailed, BadInput) as error:
         counts, problem = Counter(), f"its rows could not be compared: {error}"
     return Since(
         earlier.shown,
