@@ -1,7 +1,9 @@
 """How a run ends early: signals are noted and looked at, and runs side by side end together.
 
-A signal handler must not raise inside Ray. It notes the signal; `stop_if_asked`, called in every loop
-that waits, raises where it is safe.
+A signal handler must not raise inside Ray, and Ray installs handlers of its own while it starts. So a
+command blocks SIGTERM and SIGINT before any library has started a thread, and a thread of ours waits for
+them: no handler ever runs. `stop_if_asked`, called in every loop that waits, raises where it is safe.
+Where threads are there already (a notebook, a test), a handler notes the signals instead.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LOOK = 0.2  # seconds between two looks whether the waiting thread is still needed
 _ASKED = threading.Event()  # a run beside this one has ended
 _reason: list[BaseException] = []  # why this process is to stop, the first reason first
-_masked = [False]
+_blocked = threading.Event()  # this process has blocked the signals; its children must not
 
 
 class Terminated(BaseException):
@@ -29,45 +32,88 @@ class Terminated(BaseException):
 @contextmanager
 def stoppable() -> Iterator[None]:
     """While this lasts, SIGTERM and Ctrl-C are noted, and raised by `stop_if_asked` or at the end."""
-    if not _in_main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    with _waiting_for_signals() if _blocked.is_set() or _alone() else _handling_signals():
+        try:
+            yield
+            stop_if_asked()
+        except BaseException as error:
+            if _reason and error is not _reason[0]:
+                raise _reason[0] from error  # whoever stopped us may have stopped Ray's processes too
+            raise
+        finally:
+            _reason.clear()
+
+
+@contextmanager
+def _waiting_for_signals() -> Iterator[None]:
+    if _blocked.is_set():  # a command within a command
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    _blocked.set()
+    waiting = threading.Thread(target=_wait, name="signals", daemon=True)
+    waiting.start()
+    try:
+        yield
+    finally:
+        _blocked.clear()
+        waiting.join()
+        for number, handler in handlers.items():  # Ray has put its own in their place
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _wait() -> None:
+    while _blocked.is_set():
+        found = signal.sigtimedwait(SIGNALS, LOOK)
+        if found is None:
+            continue
+        if found.si_signo == signal.SIGINT and any(isinstance(r, KeyboardInterrupt) for r in _reason):
+            os._exit(130)  # the second Ctrl-C: somebody does not want to wait
+        _note(found.si_signo, None)
+
+
+@contextmanager
+def _handling_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in SIGNALS}
     listen()
     try:
         yield
-        stop_if_asked()
-    except BaseException as error:
-        if _reason and error is not _reason[0]:
-            raise _reason[0] from error  # whoever stopped us may have stopped Ray's processes too
-        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        _reason.clear()
 
 
 def listen() -> None:
-    """Take the signals (back: Ray installs handlers of its own)."""
-    if _in_main_thread():
+    """Take the signals back where they are handled: Ray has installed handlers of its own."""
+    if threading.current_thread() is threading.main_thread() and not _blocked.is_set():
         for number in SIGNALS:
             signal.signal(number, _note)
 
 
-@contextmanager
-def signals_held_back() -> Iterator[None]:
-    """While this lasts, SIGTERM and Ctrl-C wait; processes that are started meanwhile do not inherit this."""
-    if not _in_main_thread() or not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    _masked[0] = True
+def _note(number: int, frame: FrameType | None) -> None:
+    _reason.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated())
+
+
+def _alone() -> bool:
+    """Whether this process has one thread only, so that none takes a signal that is blocked here."""
     try:
-        yield
-    finally:
-        listen()
-        _masked[0] = False
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
+def _unblock() -> None:
+    if _blocked.is_set():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unblock)
 
 
 def ask_to_stop(reason: BaseException) -> None:
@@ -98,22 +144,3 @@ def stop_if_asked() -> None:
         raise _reason[0]
     if _ASKED.is_set():
         raise Terminated
-
-
-def _note(number: int, frame: FrameType | None) -> None:
-    if number == signal.SIGINT and any(isinstance(r, KeyboardInterrupt) for r in _reason):
-        raise KeyboardInterrupt  # the second Ctrl-C: somebody does not want to wait
-    _reason.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated())
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def _unmask() -> None:
-    if _masked[0]:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unmask)
