@@ -4,12 +4,14 @@ pyarrow cannot write an object only if it is absent, so a claim is an election b
 publishes a claim file of its own, `_claim/<time>-<token>.json`, and then lists the folder:
 
 - it goes on only if it sees no other live claim;
-- if it sees an earlier one (by name), it withdraws and ends;
-- if it sees only later ones, it lists again until they have withdrawn.
+- if it sees an earlier one (by name), or one that holds the folder, it withdraws and ends;
+- if it sees only later ones, it lists again until they have withdrawn, or one of them holds the folder.
 
 Each run writes before it lists. Of two runs, the one that wrote last sees the other, so at most one goes
 on. The earliest never gives way to a later one, so one does. This needs a listing that shows every file
 written before it: disks, NFS, S3, GCS and Azure do so. Clocks only order the names.
+
+The holder says so by a second file beside its claim, `<time>-<token>.held`: nobody need wait to learn it.
 
 A claim is dead if its process is gone (same host, boot and process namespace), or if it was not renewed
 for `LAPSE` seconds by the storage's own clock. The holder renews it every `BEAT` seconds. A holder that
@@ -66,6 +68,7 @@ class Rival:
 
     name: str
     age: float
+    holds: bool
     facts: dict[str, Any]
 
     @property
@@ -133,6 +136,8 @@ class _Claim:
             self._withdraw()
             raise
         self.run.must_stay = True
+        with suppress(OSError):  # only a courtesy to those who wait
+            self.run.publish(f"{FOLDER}/{_held_name(self.name)}", b"")
         for dead in taken:
             print(f"robustcf: {self._takeover(dead)}", file=sys.stderr, flush=True)
         self.beating.start()
@@ -165,8 +170,9 @@ class _Claim:
                 if rival not in live:
                     removed[rival.name] = rival
                     self._delete(rival.name)
-            if live and (live[0].name < self.name or time.monotonic() > end):
-                raise BadInput(self._refusal(live[0]))
+            ahead = [r for r in live if r.holds] + [r for r in live if r.name < self.name]
+            if ahead or (live and time.monotonic() > end):
+                raise BadInput(self._refusal((ahead or live)[0]))
             if time.monotonic() > end:
                 raise BadInput(f"{self.run.shown}: the claims in {FOLDER} cannot be renewed or removed")
             stop_if_asked()
@@ -176,7 +182,8 @@ class _Claim:
     def _rivals(self) -> tuple[bool, list[Rival]]:
         """Whether our own claim is there, and the others, the earliest first."""
         selector = fs.FileSelector(self.run.path(FOLDER), allow_not_found=True)
-        found = {i.base_name: i for i in self.run.filesystem.get_file_info(selector) if _is_claim(i)}
+        listed = {str(i.base_name): i for i in self.run.filesystem.get_file_info(selector)}
+        found = {name: info for name, info in listed.items() if _is_claim(info)}
         mine = found.pop(self.name, None)
         if mine is None:
             return False, []
@@ -185,7 +192,8 @@ class _Claim:
             known = mine.mtime_ns is not None and found[name].mtime_ns is not None
             age = (mine.mtime_ns - found[name].mtime_ns) / 1e9 if known else 0.0
             try:
-                rivals.append(Rival(name, age, _facts(self.run.read(f"{FOLDER}/{name}"))))
+                facts = _facts(self.run.read(f"{FOLDER}/{name}"))
+                rivals.append(Rival(name, age, _held_name(name) in listed, facts))
             except FileNotFoundError:
                 continue  # it has just withdrawn
         return True, rivals
@@ -238,8 +246,13 @@ class _Claim:
                     os.rmdir(Path(self.path).parents[1])
 
     def _delete(self, name: str) -> None:
-        with suppress(OSError):
-            self.run.filesystem.delete_file(self.run.path(f"{FOLDER}/{name}"))
+        for file in (_held_name(name), name):
+            with suppress(OSError):
+                self.run.filesystem.delete_file(self.run.path(f"{FOLDER}/{file}"))
+
+
+def _held_name(name: str) -> str:
+    return name.removesuffix(".json") + ".held"
 
 
 def _is_claim(info: Any) -> bool:
