@@ -11,20 +11,23 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.badinput import BadInput, reporting_bad_input
+from jobs.claim import claimed
 from jobs.cluster import cpus_of, refuse_unshared_output, session
 from jobs.config import AuditConfig, config_hash, methods_of
 from jobs.detectors import asks_isolation, store_from
-from jobs.fanout import Tasks, shuffled
+from jobs.fanout import Tasks, fan_out, shuffled
 from jobs.forests import store_forest
-from jobs.manifest import Journal, exit_code, facts_of, finished_shards, new_manifest
+from jobs.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
 from jobs.modelfile import ModelFile, model_and_schema
+from jobs.planned import planned_shards, readable_shards, refuse_strays, run_fingerprint, shard_name
 from jobs.previous import Previous, open_previous, survivors
 from jobs.progress import stage
 from jobs.reduce import reduce_run, write_summary_table
 from jobs.report import report_run
 from jobs.rows import Question
-from jobs.scan import Scanned, columns_of, find_duplicate, scan_chunk, twice
-from jobs.shard import AuditJob, explain_shard, pilot, shard_name
+from jobs.scan import Scanned, checksums, columns_of, find_duplicate, scan_chunk, twice
+from jobs.shard import AuditJob, explain_shard, pilot
+from jobs.stopping import stop_if_asked
 from jobs.store import RunFolder
 from jobs.tables import Plan, plan_table
 from jobs.validate import (
@@ -46,7 +49,7 @@ MOST_BITS = 20
 def audit(config: AuditConfig, address: str | None = None, cpus: int | None = None) -> int:
     """Run or go on; the exit code."""
     run = RunFolder(config.output)
-    manifest = run.claim("audit", config_hash(config))
+    run.begun("audit", config_hash(config))  # another run's folder is refused before anything is done
     with reporting_bad_input(ValueError):
         forest, schema, file = model_and_schema(config.model, config.training)
         question = Question(
@@ -66,10 +69,16 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
     plan = plan_table(config.customers.data, columns_of(config.customers, schema))
     if plan.rows == 0:
         raise BadInput(f"{config.customers.data}: the table has no rows")
-    _check_unchanged(manifest, plan, forest, schema)
-    with session(address, config.solver.threads, cpus) as ray:
-        tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
-        return _Audit(config, run, tasks, question, forest, schema, previous or None, plan, file).go(manifest)
+    stop_if_asked()
+    with claimed(run):
+        manifest = run.begun("audit", config_hash(config))
+        if manifest is not None:
+            _check_unchanged(run, manifest, plan, forest, schema)
+        with session(address, config.solver.threads, cpus) as ray:
+            tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
+            return _Audit(config, run, tasks, question, forest, schema, previous or None, plan, file).go(
+                manifest
+            )
 
 
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
@@ -89,9 +98,12 @@ def _check(config: AuditConfig, question: Question, forest: Forest, schema: Sche
             raise BadInput(f"customers: cohort column {name!r} is listed twice")
 
 
-def _check_unchanged(manifest: dict[str, Any] | None, plan: Plan, forest: Forest, schema: Schema) -> None:
-    if manifest is None:
-        return
+def _check_unchanged(
+    run: RunFolder, manifest: dict[str, Any], plan: Plan, forest: Forest, schema: Schema
+) -> None:
+    """Refuse to go on with other inputs or another version than the run was begun with."""
+    if changed := check_versions(run, manifest):
+        manifest["resumed_with"] = changed
     now = {"forest_hash": forest.fingerprint, "schema_hash": schema.fingerprint}
     for key, value in now.items():
         if manifest.get(key) != value:
@@ -129,51 +141,58 @@ class _Audit:
         self.forest_ref = tasks.put(forest)
 
     def go(self, manifest: dict[str, Any] | None) -> int:
-        fresh = manifest is None
         if manifest is None or "plan" not in manifest:
             manifest = new_manifest("audit", self.config) | {
                 "forest_hash": self.forest.fingerprint,
                 "schema_hash": self.schema.fingerprint,
                 "inputs": [list(file) for file in self.plan.files],
             }
-            try:
-                training = self._training(manifest)
-                manifest["plan"], manifest["data_hash"] = self._plan(training)
-            except BadInput:
-                if fresh:
-                    self.run.remove()
-                raise
-            self.run.publish("schema.toml", self.schema.to_toml().encode())
-            store_forest(self.run, "forest", self.forest)
-        else:
-            training = self._training(manifest)
+        training = self._training(manifest)
+        if "plan" not in manifest:
+            self._begin(manifest, training)
+        refuse_strays(self.run, manifest)
         journal = Journal(self.run, manifest)
-        journal.write()
+        missing = self._missing(journal)
+        if missing and not self._has_pieces(manifest):
+            self._read_again(manifest)
+        if missing or manifest["state"] != "complete":
+            journal.reopen()
         self.run.sweep_up()
+        self._keep_inputs()
         if self.config.previous is not None:
             self._note_previous(manifest)
         if self.previous is not None and "survival" not in manifest:
             manifest["survival"] = self._survival()
             journal.write()
         if "detectors" not in manifest:
-            calls = (
-                [(self.run, self.question, self.forest_ref, training)]
-                if asks_isolation(self.question)
-                else []
-            )
-            manifest["detectors"] = next((kept for _, kept in self.tasks.run(store_from, calls)), {})
-        self._explain(journal, training)
+            manifest["detectors"] = self._store_detectors(training)
+        self._explain(journal, training, missing)
         if self.config.training is not None:
             self._validate(journal, training)
         manifest["validation"] = self._about_validation()
+        counts = journal.count(manifest["plan"]["rows"] * len(self.question.methods))
         reduce_run(self.run, manifest, self.tasks)
-        counts = journal.finish()
+        complete = manifest | {"state": "complete"}
+        manifest["report"] = report_run(self.run, complete, self.tasks, self.config.previous)
         self.run.remove("_work")
-        expected = manifest["plan"]["rows"] * len(self.question.methods)
-        if counts.total() != expected:
-            raise RuntimeError(f"{counts.total()} rows have a status where {expected} are expected")
-        report_run(self.run, manifest, self.tasks, self.config.previous)
+        journal.finish()
         return exit_code(counts)
+
+    def _begin(self, manifest: dict[str, Any], training: Any) -> None:
+        """Make the first pass over the customers and note how the work is cut."""
+        try:
+            manifest |= self._plan(training)
+        except BadInput:
+            self.run.remove("_work")  # all that this run has made
+            raise
+        self._mark_pieces(manifest)
+
+    def _keep_inputs(self) -> None:
+        """The schema and the forest in the run folder; a run that was killed early may lack them."""
+        if not self.run.exists("schema.toml"):
+            self.run.publish("schema.toml", self.schema.to_toml().encode())
+        if not self.run.exists("forest/forest.json"):
+            store_forest(self.run, "forest", self.forest)
 
     def _note_previous(self, manifest: dict[str, Any]) -> None:
         """Say in the manifest which methods' answers cannot be copied, and why."""
@@ -214,10 +233,17 @@ class _Audit:
         _note_unchanged(manifest, "answer_keys", noted, "what determines the answers has")
         return ref
 
+    def _store_detectors(self, training: Any) -> dict[str, str]:
+        """Keep the isolation forests in the run folder; return their digests."""
+        if not asks_isolation(self.question):
+            return {}
+        stored: dict[str, str] = self._result(
+            self.tasks.start(store_from, self.run, self.question, self.forest_ref, training)
+        )
+        return stored
+
     def _result(self, ref: Any) -> Any:
         """Wait for a task and return its result; its failure is ours."""
-        from jobs.fanout import fan_out
-
         return next(fan_out(self.tasks.ray, lambda _: ref, [0], 1))[1]
 
     def _wait(self, ref: Any) -> None:
@@ -237,8 +263,9 @@ class _Audit:
                 progress.advance(scanned.rows)
         return [found[number] for number in sorted(found)]
 
-    def _plan(self, training: Any) -> tuple[dict[str, Any], str]:
-        """How the work is cut, and a checksum of the rows that their order does not change."""
+    def _plan(self, training: Any) -> dict[str, Any]:
+        """How the work is cut, and checksums of the rows that their order does not change."""
+        self.run.remove("_work")
         found = self._scan()
         rows = sum(s.rows for s in found)
         if not rows:
@@ -252,7 +279,29 @@ class _Audit:
             "pieces": [name for s in found for name in s.pieces],
         }
         plan["bits"] = self._bits(plan, training)
-        return plan, f"{sum(s.checksum for s in found) % 2**64:016x}"
+        return {"plan": plan} | checksums(found)
+
+    def _read_again(self, manifest: dict[str, Any]) -> None:
+        """The first pass of a run that has cleared its pieces away; the rows must be those of then."""
+        self.run.remove("_work")
+        found = self._scan()
+        now = checksums(found) | {"rows": sum(s.rows for s in found)}
+        then = manifest | {"rows": manifest["plan"]["rows"]}
+        if any(then[key] != value for key, value in now.items() if key in then):
+            self.run.remove("_work")
+            raise BadInput(
+                f"{self.config.customers.data}: the rows have changed since this run began, though the"
+                " file's size and time have not; choose another output"
+            )
+        manifest["plan"]["pieces"] = [name for s in found for name in s.pieces]
+        self._mark_pieces(manifest)
+
+    def _mark_pieces(self, manifest: dict[str, Any]) -> None:
+        """The pieces are whole and hold the rows that the manifest says."""
+        self.run.publish(_mark(manifest), b"")
+
+    def _has_pieces(self, manifest: dict[str, Any]) -> bool:
+        return self.run.names("_work").keys() >= {_mark(manifest), *manifest["plan"]["pieces"]}
 
     def _refuse_duplicates(self, ids: Sequence[Any]) -> None:
         again = twice(np.concatenate(ids))
@@ -285,7 +334,7 @@ class _Audit:
             )
         return min(MOST_BITS, max(0, math.ceil(math.log2(max(shards, 1)))))
 
-    def _job(self, plan: dict[str, Any]) -> AuditJob:
+    def _job(self, plan: dict[str, Any], fingerprint: str = "") -> AuditJob:
         return AuditJob(
             self.run,
             "customers",
@@ -296,6 +345,7 @@ class _Audit:
             plan["bits"],
             self.answer_keys,
             self.previous,
+            fingerprint,
             self.file,
         )
 
@@ -303,7 +353,8 @@ class _Audit:
         """How many of the earlier run's recourses this forest still grants."""
         previous = self.previous
         assert previous is not None
-        names = list(previous.run.names("counterfactuals"))
+        earlier = previous.run.manifest() or {}
+        names = [f"counterfactuals/{name}" for name in readable_shards(previous.run, earlier)]
         counts: Counter[Any] = Counter()
         with stage("earlier recourses", len(names)) as progress:
             for _, part in self.tasks.run(survivors, [(previous, self.forest_ref, name) for name in names]):
@@ -317,18 +368,18 @@ class _Audit:
         write_summary_table(self.run, "survival", pa.Table.from_pylist(rows) if rows else None)
         return rows
 
-    def _explain(self, journal: Journal, training: Any) -> None:
-        plan = journal.manifest["plan"]
-        wanted = [shard_name(k) for k in range(2 ** plan["bits"])]
+    def _missing(self, journal: Journal) -> list[int]:
+        """The numbers of the shards that are to be made."""
+        wanted = planned_shards(journal.manifest)
         done = finished_shards(self.run, journal, "counterfactuals", wanted, self.tasks)
         done &= {name.removeprefix("keys/") for name in self.run.names("keys")}
-        missing = shuffled(k for k, name in enumerate(wanted) if name not in done)
-        if missing and not self.run.names("_work").keys() >= set(plan["pieces"]):
-            self._scan()  # a finished run has cleared them away
-        job = self.tasks.put(self._job(plan))
-        finished = sum(
-            journal.manifest["shards"][f"counterfactuals/{name}"].get("customers", 0) for name in done
-        )
+        return shuffled(k for k, name in enumerate(wanted) if name not in done)
+
+    def _explain(self, journal: Journal, training: Any, missing: Sequence[int]) -> None:
+        plan, shards = journal.manifest["plan"], journal.manifest["shards"]
+        job = self.tasks.put(self._job(plan, run_fingerprint(journal.manifest)))
+        made = {f"counterfactuals/{shard_name(k)}" for k in missing}
+        finished = sum(facts.get("customers", 0) for name, facts in shards.items() if name not in made)
         with stage("explaining", plan["rows"] - finished) as progress:
             calls = ((job, self.forest_ref, training, k) for k in missing)
             for _, result in self.tasks.run(explain_shard, calls, solves=True):
@@ -336,8 +387,7 @@ class _Audit:
                 progress.advance(result.customers, result.counts)
 
     def _validate(self, journal: Journal, training: Any) -> None:
-        plan = journal.manifest["plan"]
-        wanted = [shard_name(k) for k in range(2 ** plan["bits"])]
+        wanted = planned_shards(journal.manifest)
         done = finished_shards(self.run, journal, "validation", wanted, self.tasks)
         missing = [name for name in wanted if name not in done]
         scenarios = seeds_for(self.config.seed, self.config.validation)
@@ -346,16 +396,17 @@ class _Audit:
         }
         if not missing:
             return
+        if journal.manifest["state"] == "complete":
+            journal.reopen()
         with stage("training again", sum(map(len, scenarios.seeds))) as progress:
             refs = [ref for _, _, ref in all_forests(self.tasks, self.forest_ref, training, scenarios)]
-            left = list(refs)
-            while left:
-                ended, left = self.tasks.ray.wait(left, num_returns=1)
-                progress.advance(len(ended))
+            for _ in fan_out(self.tasks.ray, lambda ref: self.tasks.start(_nothing, ref), refs, len(refs)):
+                progress.advance(1)
             forests = self.tasks.start(gather, *refs)
             self._wait(forests)
+        fingerprint = run_fingerprint(journal.manifest)
         with stage("validating", len(missing)) as progress:
-            calls = ((self.run, forests, scenarios, name) for name in missing)
+            calls = ((self.run, forests, scenarios, name, fingerprint) for name in missing)
             for _, (file, rows) in self.tasks.run(score_shard, calls):
                 journal.note(file, rows=rows)
                 progress.advance(1)
@@ -364,6 +415,10 @@ class _Audit:
         if self.config.training is None:
             return "not measured: the config names no [training] data; predicted validity only"
         return f"measured on {self.config.validation.forests} forests per scenario"
+
+
+def _mark(manifest: dict[str, Any]) -> str:
+    return f"_work/checked-{manifest['data_hash']}"
 
 
 def _nothing(_: Any) -> None:

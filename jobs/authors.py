@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from jobs.claim import claimed
 from jobs.config import SweepConfig
 from jobs.fanout import Tasks
 from jobs.progress import stage
+from jobs.store import RunFolder
 from robustcf.datasets import Dataset
 from robustcf.reproduction.authors import in_their_columns, same_draw
 
@@ -25,6 +27,11 @@ def file_of(folder: Path, simulation: int) -> Path:
 
 def run_authors(ray: Any, config: SweepConfig, planned: int, data: Dataset) -> int:
     """Run what is missing; `planned` is the authors' number of simulations, which their seeds hang on."""
+    with claimed(RunFolder(config.output)):
+        return _run_missing(ray, config, planned, data)
+
+
+def _run_missing(ray: Any, config: SweepConfig, planned: int, data: Dataset) -> int:
     folder, grid = Path(config.output), config.sweep
     folder.mkdir(parents=True, exist_ok=True)
     tasks = Tasks(ray, config.solver)

@@ -39,13 +39,16 @@ def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def reporting_failures() -> Iterator[None]:
-    """A job that could not finish: one line, exit code 1; what is done stays, the same command goes on."""
-    from jobs.fanout import TaskFailed
+    """A job that could not finish: one line, exit code 1, with advice. Signals are heard meanwhile."""
+    from jobs.stopping import stoppable
 
-    try:
-        yield
-    except (TaskFailed, OSError) as error:
-        typer.echo(
-            f"robustcf: {one_line(str(error))}; what is done stays done, the same command goes on", err=True
-        )
-        raise typer.Exit(1) from error
+    with stoppable():
+        from jobs.fanout import TaskFailed  # takes seconds, in which a signal may come
+
+        try:
+            yield
+        except (TaskFailed, OSError, MemoryError) as error:
+            said = one_line(str(error)) or "there is not enough memory"
+            advice = getattr(error, "advice", TaskFailed.advice)
+            typer.echo(f"robustcf: {said}; {advice}", err=True)
+            raise typer.Exit(1) from error

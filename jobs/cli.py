@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -73,9 +74,9 @@ def demo(
 
     Then the same as a batch job on a local Ray: `audit`, with its run folder and summary.
     """
-    from jobs.demo import run
+    with reporting_failures(), reporting_bad_input():
+        from jobs.demo import run
 
-    with reporting_bad_input(), reporting_failures():
         run(seed, customers, retrain, output)
 
 
@@ -166,10 +167,10 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
 
     The same command again goes on where a run stopped.
     """
-    from jobs.audit import audit as run
-    from jobs.config import AuditConfig, read_config
-
     with reporting_failures():
+        from jobs.audit import audit as run
+        from jobs.config import AuditConfig, read_config
+
         _finish(read_config(AuditConfig, config), run, address, cpus)
 
 
@@ -194,10 +195,10 @@ def schema(
 @app.command()
 def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Run the experiment: data sets × simulations × forest sizes × methods, with validation."""
-    from jobs.config import SweepConfig, read_config
-    from jobs.sweep import sweep as run
-
     with reporting_failures():
+        from jobs.config import SweepConfig, read_config
+        from jobs.sweep import sweep as run
+
         _finish(read_config(SweepConfig, config), run, address, cpus)
 
 
@@ -208,10 +209,11 @@ def reduce(
     cpus: Cpus = None,
 ) -> None:
     """Summarise a run folder again: validity, distance, times, Pareto fronts."""
-    from jobs.reduce import reduce_folder
     from jobs.uri import without_secrets
 
     with reporting_failures():
+        from jobs.reduce import reduce_folder
+
         reduce_folder(run, address, cpus)
     typer.echo(f"{without_secrets(run).rstrip('/')}/summary/summary.csv")
 
@@ -329,8 +331,6 @@ def validate(
     address: Address = None,
 ) -> None:
     """Test points made by any tool: threshold, predicted validity, and validity measured by retraining."""
-    from jobs.config import Training, Validation
-    from jobs.points import PointsRequest, validate_points
     from jobs.uri import without_secrets
 
     if (training is None) != (label is None):
@@ -339,8 +339,11 @@ def validate(
         raise BadInput(f"--voting is {voting!r}; choose soft or hard")
     if not 0 < alpha <= 0.5:
         raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
-    rows = None if training is None or label is None else Training(training, label)
     with reporting_failures():
+        from jobs.config import Training, Validation
+        from jobs.points import PointsRequest, validate_points
+
+        rows = None if training is None or label is None else Training(training, label)
         table = validate_points(
             PointsRequest(
                 points, forest, schema, target, output, point_id, alpha,
@@ -380,14 +383,14 @@ def reproduce(
     """
     from pathlib import Path
 
-    from jobs.reproduce import Request
-    from jobs.reproduce import reproduce as run
-
     place, earlier = (None if path is None else Path(path) for path in (data, results))
-    request = Request(
-        Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier
-    )
-    with reporting_bad_input(), reporting_failures():
+    with reporting_failures(), reporting_bad_input():
+        from jobs.reproduce import Request
+        from jobs.reproduce import reproduce as run
+
+        request = Request(
+            Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier
+        )
         code = run(request, address, cpus)
     typer.echo(f"{output}/reproduction.md")
     raise typer.Exit(code)
@@ -430,6 +433,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 130
     if code in (130, 143):
         typer.echo("robustcf: stopped; what is done stays done, the same command goes on", err=True)
+    if arguments is None:  # the process ends: how it went is said, and a late signal changes nothing
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -28,6 +28,8 @@ PASSING = re.compile(
 class TaskFailed(RuntimeError):
     """A task that failed for good: its own error, or crashes that retries did not outlast."""
 
+    advice = "what is done stays done, the same command goes on"
+
 
 def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
     """Submit items, never more than `window` at a time, and yield (item, result) as they end."""
@@ -125,6 +127,7 @@ def patiently(function: Callable[..., T], *arguments: Any) -> T:
         except OSError as error:
             if not isinstance(error, TRANSIENT) and not PASSING.search(str(error)):
                 raise
+            stop_if_asked()
             time.sleep(PAUSE)
     return function(*arguments)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.badinput import BadInput, one_line
 from jobs.config import as_plain, config_hash, methods_of
-from jobs.fanout import Tasks, patiently
+from jobs.fanout import TaskFailed, Tasks, patiently
 from jobs.manifest_shape import counts_are_sound
+from jobs.planned import planned_shards, run_fingerprint
 from jobs.progress import stage
 from jobs.store import BROKEN, FORMAT, Published, RunFolder
 from robustcf.documents import parse_json
 
 CHECKPOINT = 15.0  # seconds between two writings of the manifest
-PACKAGES = ("robustcf", "numpy", "scipy", "scikit-learn", "numba", "highspy", "gurobipy", "pyarrow", "ray")
+DECISIVE = ("robustcf", "numpy", "scipy", "scikit-learn", "numba", "highspy", "gurobipy")
+PACKAGES = (*DECISIVE, "pyarrow", "ray")
 
 
 def new_manifest(kind: str, config: Any) -> dict[str, Any]:
@@ -36,14 +39,15 @@ def new_manifest(kind: str, config: Any) -> dict[str, Any]:
         "config_hash": config_hash(config),
         "seed": config.seed,
         "methods": len(methods_of(config)),
-        "versions": _versions(),
+        "versions": versions(),
         "state": "running",
         "shards": {},
         "counts": {},
     }
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of Python and of every package that may decide a row."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -53,14 +57,40 @@ def _versions() -> dict[str, str]:
     return found
 
 
+def check_versions(run: RunFolder, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Refuse to go on with a run of another robustcf (x.y of x.y.z); say what else has changed since.
+
+    Returns the versions that differ and may decide rows, for the manifest.
+    """
+    began, now = manifest.get("versions", {}), versions()
+    before, ours = str(began.get("robustcf", "unknown")), now["robustcf"]
+    if before.split(".")[:2] != ours.split(".")[:2]:
+        raise BadInput(
+            f"{run.shown} was begun by robustcf {before} and this is {ours}, whose answers may differ:"
+            f" install robustcf {before} to finish it, or choose another output"
+        )
+    changed = {name: now[name] for name in DECISIVE if began.get(name) != now[name]}
+    if changed:
+        then = ", ".join(f"{name} {began.get(name, 'unknown')}" for name in changed)
+        rest = ", ".join(f"{name} {found}" for name, found in changed.items())
+        said = f"{run.shown} was begun with {then}; what is done is kept, the rest is made with {rest}"
+        print(f"robustcf: {one_line(said)}", file=sys.stderr, flush=True)
+    return changed
+
+
 class Journal:
     """The manifest while a run is going on: rewritten every few seconds, whole."""
 
     def __init__(self, run: RunFolder, manifest: dict[str, Any]) -> None:
         self.run, self.manifest, self._last = run, manifest, 0.0
 
-    def note(self, file: Published, **facts: Any) -> None:
+    def keep(self, file: Published, **facts: Any) -> None:
+        """Know of a shard that was found; nothing is written."""
         self.manifest["shards"][file.name] = {"size": file.size, "sha256": file.digest, **facts}
+
+    def note(self, file: Published, **facts: Any) -> None:
+        """Know of a shard that was made, and write the manifest now and then."""
+        self.keep(file, **facts)
         if time.monotonic() - self._last > CHECKPOINT:
             with suppress(OSError):  # shards speak for themselves: a resume needs no checkpoint
                 self._last = time.monotonic()
@@ -70,21 +100,36 @@ class Journal:
         self._last = time.monotonic()
         patiently(self.run.write_manifest, self.manifest)
 
-    def finish(self) -> Counter[str]:
-        """Counts over all shards; the run is complete, and nothing that a killed worker left is in it."""
-        self.run.sweep_up()
+    def count(self, expected: int) -> Counter[str]:
+        """Statuses over the planned shards, each of which must be there; `expected` rows have one."""
+        planned = planned_shards(self.manifest)
         counts: Counter[str] = Counter()
-        for facts in self.manifest["shards"].values():
-            counts.update(facts.get("counts", {}))
-        self.manifest |= {"counts": dict(sorted(counts.items())), "state": "complete"}
-        self.write()
+        for name in planned:
+            counts.update(self.manifest["shards"].get(f"counterfactuals/{name}", {}).get("counts", {}))
+        if counts.total() != expected:
+            raise TaskFailed(
+                f"{self.run.shown}: {counts.total()} rows have a status where {expected} are expected"
+            )
+        self.manifest["counts"] = dict(sorted(counts.items()))
         return counts
+
+    def reopen(self) -> None:
+        """The run is going on: what was complete is not, until all of it is there again."""
+        self.manifest["state"] = "running"
+        self.write()
+
+    def finish(self) -> None:
+        """The run is complete: the last thing that it writes. Nothing that a killed worker left is in it."""
+        self.run.sweep_up()
+        self.manifest["state"] = "complete"
+        self.write()
 
 
 def finished_shards(
     run: RunFolder, journal: Journal, folder: str, wanted: Sequence[str], tasks: Tasks
 ) -> set[str]:
-    """Shards that are there and whole; those that the manifest does not know are looked at."""
+    """Shards that are there, whole, and either known to the manifest or made by this very run."""
+    own = run_fingerprint(journal.manifest)
     there = run.names(folder)
     names = [f"{folder}/{name}" for name in wanted if f"{folder}/{name}" in there]
     done: set[str] = set()
@@ -95,8 +140,9 @@ def finished_shards(
         for _, checked in tasks.run(check_files, [(run, group) for group in groups]):
             for file, note in checked:
                 known = journal.manifest["shards"].get(file.name)
-                if known is None or known["sha256"] == file.digest:
-                    journal.note(file, **{k: note[k] for k in NOTED if k in note})
+                ours = note.get("run") == own if known is None else known["sha256"] == file.digest
+                if ours:
+                    journal.keep(file, **{k: note[k] for k in NOTED if k in note})
                     done.add(file.name.removeprefix(f"{folder}/"))
             progress.advance(len(checked))
     return done
@@ -131,10 +177,6 @@ def whole_note(content: bytes) -> dict[str, Any]:
 def facts_of(done: Any) -> dict[str, Any]:
     """A worker's report as the manifest keeps it."""
     return {k: v for k, v in asdict(done).items() if k in NOTED}
-
-
-def digest_of(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def exit_code(counts: Mapping[str, int]) -> int:

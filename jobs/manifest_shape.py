@@ -27,7 +27,7 @@ def damage(manifest: Mapping[str, Any]) -> str | None:
             return f"{key!r} is missing or not what it should be"
     if manifest["kind"] not in ("audit", "sweep"):
         return f"it is of no known kind: {manifest['kind']!r}"
-    if not _is_count(manifest.get("methods")) or not _are_counts(manifest["counts"]):
+    if not is_count(manifest.get("methods")) or not _are_counts(manifest["counts"]):
         return "its counts are none"
     for name, facts in manifest["shards"].items():
         if not _inside(name):
@@ -43,13 +43,13 @@ def counts_are_sound(facts: Any) -> bool:
     """Whether what is noted of a shard counts what it says it counts."""
     return (
         isinstance(facts, dict)
-        and all(_is_count(facts[key]) for key in COUNTS if key in facts)
+        and all(is_count(facts[key]) for key in COUNTS if key in facts)
         and _are_counts(facts.get("counts", {}))
     )
 
 
 def _damaged_plan(plan: Any) -> str | None:
-    if not isinstance(plan, dict) or not all(_is_count(plan.get(k)) for k in ("rows", "bits")):
+    if not isinstance(plan, dict) or not all(is_count(plan.get(k)) for k in ("rows", "bits")):
         return "its plan is none"
     if plan["bits"] > MOST_BITS:
         return f"its plan has 2^{plan['bits']} shards"
@@ -59,12 +59,12 @@ def _damaged_plan(plan: Any) -> str | None:
     return None
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
 def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_count(count) for count in value.values())
+    return isinstance(value, dict) and all(is_count(count) for count in value.values())
 
 
 def _inside(name: str) -> bool:

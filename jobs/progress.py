@@ -14,6 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from jobs.stopping import stop_if_asked
+
 INTERVAL = 10.0
 
 
@@ -29,6 +31,7 @@ class Stage:
         self.done += rows
         self.counts.update(counts or {})
         self.show()
+        stop_if_asked()
 
     def show(self, last: bool = False) -> None:
         pass
@@ -105,6 +108,7 @@ def _shared_display(fresh: Progress) -> Iterator[Progress]:
 @contextmanager
 def stage(name: str, total: int) -> Iterator[Stage]:
     """Progress of one stage, on the error stream: the standard output stays clean."""
+    stop_if_asked()
     console = Console(stderr=True)
     if not console.is_terminal:
         quiet = _JsonStage(name, total)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.badinput import BadInput
 from jobs.cluster import session
 from jobs.config import SolverChoice
 from jobs.fanout import Tasks
 from jobs.partial import GROUP, Group, Part, Validity, merge, partial_of
+from jobs.planned import readable_shards
 from jobs.progress import stage
 from jobs.spreadsheet import csv_bytes
 from jobs.store import RunFolder, require_run
@@ -80,9 +80,7 @@ def _summary_schema(kind: str, validation: str) -> pa.Schema:
 
 def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Table:
     """Summarise a run; memory does not grow with its rows."""
-    names = [name.split("/", 1)[1] for name in run.names("counterfactuals") if name.endswith(".parquet")]
-    if not names:
-        raise BadInput(f"{run.shown} has no counterfactuals to summarise")
+    names = readable_shards(run, manifest)
     cohorts = manifest["config"].get("customers", {}).get("cohort", [])
     total: dict[Group, Part] = {}
     groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]

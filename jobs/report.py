@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs.badinput import BadInput
 from jobs.fanout import TaskFailed, Tasks
+from jobs.planned import readable_shards
 from jobs.progress import stage
 from jobs.report_parts import Facts, Found, MethodFacts, Place
 from jobs.report_people import customers, failed_rows, slow_rows
@@ -34,18 +35,22 @@ def report_folder(address: str) -> str:
     """Write the report of a run folder; says where it is."""
     run, manifest = require_run(address)
     try:
-        return report_run(run, manifest)
+        manifest["report"] = report_run(run, manifest)
+        if manifest["state"] == "complete":  # a run that is going on writes its manifest itself
+            run.write_manifest(manifest)
+        return run.showing("report.html")
     except (*BROKEN, KeyError) as error:
         raise BadInput(f"{run.shown}: its files are damaged or not ours: {error}") from error
 
 
 def report_run(
     run: RunFolder, manifest: dict[str, Any], tasks: Tasks | None = None, previous: str | None = None
-) -> str:
-    """Write the report; with `tasks` the shards are read on the cluster, else here, one after another."""
-    names = [n.split("/", 1)[1] for n in run.names("counterfactuals") if n.endswith(".parquet")]
-    if not names:
-        raise BadInput(f"{run.shown} has no counterfactuals to report on")
+) -> dict[str, Any]:
+    """Write the report and return its size and digest, which belong in the manifest.
+
+    With `tasks` the shards are read on the cluster, else here, one after another.
+    """
+    names = readable_shards(run, manifest)
     found = Found()
     groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]
     with stage("reporting", len(names)) as progress:
@@ -54,10 +59,7 @@ def report_run(
             progress.advance(len(call[1]))
     html = render(_content(run, manifest, found, tasks, previous))
     file = run.publish("report.html", html.encode("utf-8"))
-    manifest["report"] = {"size": file.size, "sha256": file.digest}
-    if manifest.get("state") == "complete":  # a run that is still going on writes its manifest itself
-        run.write_manifest(manifest)
-    return run.showing("report.html")
+    return {"size": file.size, "sha256": file.digest}
 
 
 def _each(tasks: Tasks | None, function: Any, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
@@ -223,12 +225,15 @@ def _since(
     key = _compared(found, earlier_summary)
     counts: Counter[tuple[str, ...]] = Counter()
     problem = manifest.get("previous")
-    sides = Side(earlier, int(before.get("methods", 1))), Side(run, int(manifest.get("methods", 1)))
     parts = parts_for(before, manifest)
     try:
+        sides = [
+            Side(r, int(m["methods"]), tuple(readable_shards(r, m)))
+            for r, m in ((earlier, before), (run, manifest))
+        ]
         for _, part in _each(tasks, compare, [(*sides, key, k, parts) for k in range(parts)]):
             counts.update(part)
-    except (OSError, ValueError, TaskFailed) as error:
+    except (OSError, ValueError, TaskFailed, BadInput) as error:
         counts, problem = Counter(), f"its rows could not be compared: {error}"
     return Since(
         earlier.shown,

@@ -34,10 +34,11 @@ _STATE = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs, and the number of methods in its rows."""
+    """One of two runs, the number of methods in its rows, and its shards."""
 
     run: RunFolder
     methods: int
+    shards: tuple[str, ...]
 
 
 def parts_for(*manifests: Mapping[str, Any]) -> int:
@@ -79,10 +80,10 @@ def _customers(
 def _pieces(
     side: Side, method: Key | None, part: int, parts: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    for name in side.run.names("counterfactuals"):
-        with side.run.open_parquet(name) as file:
+    for name in side.shards:
+        with side.run.open_parquet(f"counterfactuals/{name}") as file:
             table = file.read(columns=["instance_id", "status", *METHOD])
-        with side.run.open_parquet(name.replace("counterfactuals/", "keys/", 1)) as file:
+        with side.run.open_parquet(f"keys/{name}") as file:
             keys = file.read()
         if not len(keys):
             continue

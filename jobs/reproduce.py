@@ -14,6 +14,7 @@ from typing import Any
 
 from jobs.authors import missing_simulations, run_authors
 from jobs.badinput import BadInput, reporting_bad_input
+from jobs.claim import claimed
 from jobs.cluster import cpus_of, session
 from jobs.config import SweepConfig, as_plain, config_hash
 from jobs.experiments import ORDER, Experiment, experiment
@@ -113,10 +114,11 @@ def going_on(config: SweepConfig) -> SweepConfig | None:
     wanted = _sized(config, max(begun, config.sweep.simulations), max(limit, config.solver.time_limit))
     if manifest["config_hash"] == config_hash(wanted):
         return None if manifest["state"] == "complete" else wanted
-    if wanted.solver.time_limit > limit:
-        _forget_unproved(run, manifest)
-    changed = {"config": as_plain(wanted), "config_hash": config_hash(wanted), "state": "running"}
-    run.write_manifest(manifest | changed)
+    with claimed(run):
+        if wanted.solver.time_limit > limit:
+            _forget_unproved(run, manifest)
+        changed = {"config": as_plain(wanted), "config_hash": config_hash(wanted), "state": "running"}
+        run.write_manifest(manifest | changed)
     return wanted
 
 

@@ -37,6 +37,7 @@ class Scanned:
     denied: int = 0
     invalid: int = 0
     checksum: int = 0
+    other_checksum: int = 0
     ids: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
 
 
@@ -67,11 +68,43 @@ def scan_chunk(
         found.rows += len(table)
         found.denied += int((predicted != favourable).sum())
         found.invalid += int((~usable).sum())
-        with np.errstate(over="ignore"):
-            found.checksum = (found.checksum + int(_mix(row_hash ^ _mix(id_hash)).sum())) % 2**64
+        other_hash = _hash_others(table, usable, customers, schema)
+        found.checksum = _add(found.checksum, row_hash ^ _mix(id_hash))
+        found.other_checksum = _add(found.other_checksum, other_hash ^ _mix(id_hash))
         hashes.append(id_hash)
     found.ids = np.concatenate(hashes) if hashes else found.ids
     return found
+
+
+def checksums(scanned: Sequence[Scanned]) -> dict[str, str]:
+    """Of all rows, in any order: ids and features, and whatever else of the table ends in a run."""
+    return {
+        "data_hash": f"{sum(s.checksum for s in scanned) % 2**64:016x}",
+        "other_hash": f"{sum(s.other_checksum for s in scanned) % 2**64:016x}",
+    }
+
+
+def _add(checksum: int, hashes: np.ndarray) -> int:
+    with np.errstate(over="ignore"):
+        return (checksum + int(_mix(hashes).sum())) % 2**64
+
+
+def _hash_others(table: pa.Table, usable: np.ndarray, customers: Customers, schema: Schema) -> np.ndarray:
+    """64 bits of each row's cohorts and, where they cannot be used, of its features as they stand."""
+    state = np.zeros(len(table), dtype=np.uint64)
+    for name in customers.cohort:
+        state = _mix(state ^ _hash_text(_as_text(table[name])))
+    if not usable.all():
+        bad = pa.array(np.flatnonzero(~usable))
+        for name in schema.names:
+            state[~usable] = _mix(state[~usable] ^ _hash_text(_as_text(table[name].take(bad))))
+    return state
+
+
+def _hash_text(column: pa.ChunkedArray) -> np.ndarray:
+    text = ["\0" if value is None else value for value in column.to_pylist()]
+    hashed: np.ndarray = pd.util.hash_array(np.asarray(text, dtype=object), categorize=False)
+    return hashed
 
 
 def _ids(table: pa.Table, customers: Customers, chunk: Chunk, before: int) -> pa.Array:
@@ -83,10 +116,26 @@ def _ids(table: pa.Table, customers: Customers, chunk: Chunk, before: int) -> pa
     if column.null_count:
         where = chunk.first_row + before + int(pc.index(pc.is_null(column), True).as_py())
         raise BadInput(f"{chunk.path}: row {where} has no {customers.id!r}")
+    if pa.types.is_floating(column.type):
+        _refuse_inexact(column, customers.id, chunk, before)
     try:
         return pc.cast(column, pa.string())
     except pa.ArrowException:
         raise BadInput(f"{chunk.path}: column {customers.id!r} holds {column.type}, which is no id") from None
+
+
+def _refuse_inexact(column: pa.Array, name: str, chunk: Chunk, before: int) -> None:
+    """Floats are fit for ids only where neighbouring integers differ: not NaN, not above 2^53."""
+    values = column.to_numpy(zero_copy_only=False)
+    digits = np.finfo(values.dtype).nmant + 1
+    wrong = ~(np.abs(values.astype(np.float64)) < 2.0**digits)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        reason = "is not a number" if np.isnan(values[at]) else f"is a float above 2^{digits}, not exact"
+        raise BadInput(
+            f"{chunk.path}: row {chunk.first_row + before + at}: {name!r} is {values[at]}, which {reason};"
+            " store the ids as integers or text"
+        )
 
 
 def _prepared(

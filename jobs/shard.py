@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from jobs.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from jobs.modelfile import ModelFile, judge_of
+from jobs.planned import shard_name
 from jobs.previous import KEPT, Earlier, Previous, earlier_answers
 from jobs.rejudge import Copied, rejected
 from jobs.rows import (
@@ -51,6 +52,7 @@ class AuditJob:
     bits: int
     answer_keys: tuple[str, ...]
     previous: Previous | None = None
+    fingerprint: str = ""  # of the run, see `run_fingerprint`
     file: ModelFile | None = None
 
     @property
@@ -75,10 +77,6 @@ class ShardDone:
 def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Training rows as an explainer takes them: those that the explained forest has seen."""
     return None if training is None else (training.X[training.first], training.y[training.first])
-
-
-def shard_name(number: int) -> str:
-    return f"shard-{number:05d}.parquet"
 
 
 def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> ShardDone:
@@ -270,7 +268,7 @@ def _publish(
     order = sorted(range(len(ids)), key=ids.__getitem__)  # a shard's bytes do not depend on the input's order
     counts: Counter[str] = Counter()
     sink = pa.BufferOutputStream()
-    note: dict[str, Any] = {"shard": number, "bits": job.bits}
+    note: dict[str, Any] = {"shard": number, "bits": job.bits, "run": job.fingerprint}
     blocks = range(0, len(order), max(1, BLOCK // methods))
     for start in blocks:
         counts.update(
@@ -340,4 +338,4 @@ def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -
     return time.perf_counter() - begin
 
 
-__all__ = ["AuditJob", "Key", "ShardDone", "explain_shard", "pilot", "shard_name"]
+__all__ = ["AuditJob", "Key", "ShardDone", "explain_shard", "pilot"]

@@ -91,9 +91,10 @@ class RunFolder:
     def __init__(self, address: str) -> None:
         self.address = address
         self.shown = without_secrets(address)
+        self.must_stay = False  # a run is going on: a folder that went away is not made again
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"address": self.address, "shown": self.shown}
+        return {"address": self.address, "shown": self.shown, "must_stay": self.must_stay}
 
     def showing(self, name: str) -> str:
         """Where a file of the run is, as it may be shown.
@@ -157,7 +158,11 @@ class RunFolder:
         return Published(name, len(content), hashlib.sha256(content).hexdigest())
 
     def _publish_by_rename(self, target: Path, content: memoryview) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        root = Path(self._place[1])
+        if not self.must_stay:
+            root.mkdir(parents=True, exist_ok=True)
+        for folder in reversed([f for f in target.parents if f.is_relative_to(root) and f != root]):
+            folder.mkdir(exist_ok=True)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
         try:
             with part.open("xb") as stream:
@@ -213,7 +218,7 @@ class RunFolder:
         text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         self.publish("manifest.json", (text + "\n").encode())
 
-    def claim(self, kind: str, fingerprint: str) -> dict[str, Any] | None:
+    def begun(self, kind: str, fingerprint: str) -> dict[str, Any] | None:
         """The manifest of this very run if it was begun; refuses a folder that is something else."""
         manifest = self.manifest()
         if manifest is None:
@@ -231,7 +236,7 @@ class RunFolder:
         if self.filesystem.get_file_info(root).type == fs.FileType.File:
             return True
         inside = self.filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True))
-        return any(not i.base_name.startswith((".", "_work")) for i in inside)
+        return any(not i.base_name.startswith((".", "_work", "_claim")) for i in inside)
 
 
 def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

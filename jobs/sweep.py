@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 from jobs.badinput import BadInput, reporting_bad_input
+from jobs.claim import claimed
 from jobs.cluster import refuse_unshared_output, session
 from jobs.config import Grid, SweepConfig, config_hash, methods_of
 from jobs.datasets import read_dataset
@@ -19,12 +20,14 @@ from jobs.detectors import store_detectors
 from jobs.fanout import Tasks, fan_out, shuffled
 from jobs.forests import store_forest, stored_forest
 from jobs.guard import Stopped, Tick, advance, guarded
-from jobs.manifest import Journal, digest_of, exit_code, facts_of, finished_shards, new_manifest
+from jobs.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
+from jobs.planned import digest_of, refuse_strays, run_fingerprint, unit_name
 from jobs.progress import stage
 from jobs.reduce import reduce_run
 from jobs.report import report_run
 from jobs.rows import Question, allowance, as_row, explainer_for, stopped_answers
 from jobs.shard import ShardDone
+from jobs.stopping import stop_if_asked
 from jobs.store import COUNTERFACTUALS, RunFolder, as_table
 from jobs.validate import Scenarios, TrainingRows, score_shard, seeds_for, train_again
 from robustcf import Counterfactual, Forest
@@ -42,11 +45,11 @@ class Unit:
 
     @property
     def shard(self) -> str:
-        return f"{self.dataset}-n{self.n_trees:05d}-s{self.simulation:04d}.parquet"
+        return f"{unit_name(self.dataset, self.n_trees, self.simulation)}.parquet"
 
     @property
     def forest(self) -> str:
-        return f"forest/{self.dataset}-n{self.n_trees:05d}-s{self.simulation:04d}"
+        return f"forest/{unit_name(self.dataset, self.n_trees, self.simulation)}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class SweepJob:
     question: Question
     seed: int
     lenders: tuple[RunFolder, ...] = ()
+    fingerprint: str = ""  # of the run, see `run_fingerprint`
 
 
 def sweep(
@@ -74,7 +78,7 @@ def sweep(
     tells sweeps apart that run side by side.
     """
     run = RunFolder(config.output)
-    manifest = run.claim("sweep", config_hash(config))
+    run.begun("sweep", config_hash(config))  # another run's folder is refused before anything is done
     with reporting_bad_input(ValueError):
         data = {d.name: d for d in map(read or read_dataset, config.sweep.datasets)}
     if len(data) < len(config.sweep.datasets):
@@ -93,17 +97,27 @@ def sweep(
         config.solver.memory_limit,
     )
     hashes = {d.name: digest_of([d.schema.fingerprint, _content(d)]) for d in data.values()}
-    if manifest is not None and manifest["data_hash"] != hashes:
-        raise BadInput("a data set has changed since this run began; choose another output")
     lenders = tuple(r for r in lenders if (r.manifest() or {}).get("data_hash") == hashes)
-    with session(address, config.solver.threads, cpus) as ray:
-        tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
+    stop_if_asked()
+    with claimed(run):
+        manifest = run.begun("sweep", config_hash(config))
         if manifest is None:
             manifest = new_manifest("sweep", config) | {"data_hash": hashes}
-            for d in data.values():
-                run.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
-        job = SweepJob(run, config.sweep, question, config.seed, lenders)
-        return _go(config, run, tasks, job, data, manifest, f"{title}: " if title else "")
+        else:
+            _check_unchanged(run, manifest, hashes)
+        with session(address, config.solver.threads, cpus) as ray:
+            tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
+            fingerprint = run_fingerprint(manifest)
+            job = SweepJob(run, config.sweep, question, config.seed, lenders, fingerprint)
+            return _go(config, run, tasks, job, data, manifest, f"{title}: " if title else "")
+
+
+def _check_unchanged(run: RunFolder, manifest: dict[str, Any], hashes: dict[str, str]) -> None:
+    """Refuse to go on with other inputs or another version than the run was begun with."""
+    if changed := check_versions(run, manifest):
+        manifest["resumed_with"] = changed
+    if manifest["data_hash"] != hashes:
+        raise BadInput("a data set has changed since this run began; choose another output")
 
 
 def _content(data: Dataset) -> str:
@@ -122,8 +136,8 @@ def _go(
     manifest: dict[str, Any],
     title: str,
 ) -> int:
+    refuse_strays(run, manifest)
     journal = Journal(run, manifest)
-    journal.write()
     run.sweep_up()
     units = [
         Unit(name, simulation, n_trees)
@@ -134,6 +148,11 @@ def _go(
     by_shard = {unit.shard: unit for unit in units}
     done = finished_shards(run, journal, "counterfactuals", list(by_shard), tasks)
     scored = finished_shards(run, journal, "validation", list(by_shard), tasks) & done
+    if len(scored) < len(units) or manifest["state"] != "complete":
+        journal.reopen()
+    for d in data.values():
+        if not run.exists(f"schema/{d.name}.toml"):
+            run.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
     refs = {name: tasks.put(d) for name, d in data.items()}
     shared = tasks.put(job)
     forests: dict[Unit, Any] = {}
@@ -173,12 +192,10 @@ def _go(
             journal.note(file, rows=rows)
             forests.pop(unit, None)
             progress.advance(1)
+    counts = journal.count(len(units) * config.sweep.rows * len(job.question.methods))
     reduce_run(run, manifest, tasks)
-    counts: Counter[str] = journal.finish()
-    expected = len(units) * config.sweep.rows * len(job.question.methods)
-    if counts.total() != expected:
-        raise RuntimeError(f"{counts.total()} rows have a status where {expected} are expected")
-    report_run(run, manifest, tasks)
+    manifest["report"] = report_run(run, manifest | {"state": "complete"}, tasks)
+    journal.finish()
     return exit_code(counts)
 
 
@@ -257,7 +274,7 @@ def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> Sh
     first = rows.X[rows.first], rows.y[rows.first]
     kept = store_detectors(job.run, job.question, forest, *first, unit.shard.removesuffix(".parquet"))
     facts["detectors"] = kept
-    note = facts | {"counts": counts}
+    note = facts | {"counts": counts, "run": job.fingerprint}
     file = job.run.publish_table(f"counterfactuals/{unit.shard}", as_table(made, COUNTERFACTUALS), note)
     return ShardDone(file, counts=counts, **facts)
 
@@ -272,4 +289,4 @@ def validate_unit(
         for name, seeds in zip(scenarios.names, scenarios.seeds, strict=True)
         for seed in seeds
     ]
-    return score_shard(job.run, forests, scenarios, unit.shard)
+    return score_shard(job.run, forests, scenarios, unit.shard, job.fingerprint)

@@ -120,7 +120,7 @@ def gather(*forests: Forest) -> list[Forest]:
 
 
 def score_shard(
-    run: RunFolder, forests: Sequence[Forest], scenarios: Scenarios, shard: str
+    run: RunFolder, forests: Sequence[Forest], scenarios: Scenarios, shard: str, fingerprint: str
 ) -> tuple[Published, int]:
     """Score every point of a shard by all forests, and publish the table."""
     parts = [VALIDATION.empty_table()]
@@ -131,7 +131,8 @@ def score_shard(
             if len(table):
                 parts += score_table(table, forests, scenarios)
     result = pa.concat_tables(parts)
-    return run.publish_table(f"validation/{shard}", result, {"rows": len(result)}), len(result)
+    note = {"rows": len(result), "run": fingerprint}
+    return run.publish_table(f"validation/{shard}", result, note), len(result)
 
 
 def score_table(table: pa.Table, forests: Sequence[Forest], scenarios: Scenarios) -> list[pa.Table]:

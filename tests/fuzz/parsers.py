@@ -173,7 +173,7 @@ def manifest(content: bytes) -> None:
         found = run.manifest()
         assert found is not None
         assert all(os.path.normpath(folder / name).startswith(str(folder)) for name in found["shards"])
-        run.claim(found["kind"], found["config_hash"])
+        run.begun(found["kind"], found["config_hash"])
         run.write_manifest(found)
         assert run.manifest() == found
 

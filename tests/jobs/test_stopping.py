@@ -8,7 +8,7 @@ import time
 import pytest
 
 from jobs.progress import _Display, stage
-from jobs.stopping import Terminated, side_by_side, stop_if_asked, terminable
+from jobs.stopping import Terminated, side_by_side, stop_if_asked, stoppable
 
 LONG = 60.0
 
@@ -54,7 +54,7 @@ def test_one_that_fails_ends_the_others() -> None:
 def test_sigterm_ends_all() -> None:
     begin = time.monotonic()
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    with terminable(), pytest.raises(Terminated):
+    with pytest.raises(Terminated), stoppable():
         list(side_by_side([waiting, waiting, waiting], 2))
     assert time.monotonic() - begin < LONG / 4
 

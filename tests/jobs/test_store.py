@@ -47,7 +47,7 @@ def test_what_a_killed_writer_left_is_neither_seen_nor_kept(tmp_path: Path) -> N
 def test_a_worker_killed_while_it_wrote_leaves_nothing_in_a_complete_run(tmp_path: Path) -> None:
     """Found by a killed worker with seed 2: its shard was made again elsewhere, its half file stayed."""
     run = RunFolder(str(tmp_path))
-    journal = Journal(run, {"shards": {}})
+    journal = Journal(run, {"shards": {}, "state": "running"})
     run.publish("counterfactuals/a.parquet", b"x")
     (tmp_path / "counterfactuals/.a.parquet.0123.part").write_bytes(b"half")
     journal.finish()
