@@ -29,14 +29,14 @@ fuzz: .venv/.stamp-test  ## coverage-guided fuzzing of the parsers, SECONDS=1800
 	@$(PIP) -e '.[test,fuzz]' && $(BIN)/python -m tests.fuzz.fuzz $(or $(SECONDS),1800)
 
 soak: .venv/.stamp-test  ## audits of random forests with faults for MINUTES=30, memory recorded
-	@$(BIN)/python -m benchmarks.soak $(or $(MINUTES),30)
+	@$(BIN)/python -m robustcf_benchmarks.soak $(or $(MINUTES),30)
 
 bench: .venv/.stamp-run  ## measure this version against its peers
 	@$(BIN)/robustcf bench
 
 docs: .venv/.stamp-run  ## the manual as web pages, in site/
 	@$(PIP) -e '.[docs]'
-	@$(BIN)/python -m typer jobs.cli utils docs --name robustcf --title Commands --output docs/commands.md
+	@$(BIN)/python -m typer robustcf_jobs.cli utils docs --name robustcf --title Commands --output docs/commands.md
 	@$(BIN)/mkdocs build --quiet --strict
 
 clean:  ## remove .venv, caches and build products

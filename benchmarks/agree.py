@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from benchmarks.cases import NAMED, PROBLEM
-from benchmarks.contenders import INCUMBENT, PEERS, PROVED
+from .cases import NAMED, PROBLEM
+from .contenders import INCUMBENT, PEERS, PROVED
 
 TOLERANCE = 1e-6
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 
-from benchmarks.contenders import OURS, PEERS, PROVED
+from .contenders import OURS, PEERS, PROVED
 
 HARD = ("students-performance", "spambase", "credit-card-default", "german-credit")
 

@@ -16,36 +16,15 @@ import pandas as pd
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import agree, growth, summary
-from benchmarks.cases import (
-    NAIVE,
-    NAMED,
-    PLAUSIBLE,
-    PROBLEM,
-    Case,
-    Customer,
-    World,
-    data_sets,
-    realise,
-    suite,
-)
-from benchmarks.contenders import (
-    GENERAL,
-    GRID,
-    OURS,
-    PEERS,
-    PROVED,
-    Answer,
-    solve,
-    solve_peer,
-    solve_together,
-    warm_up,
-)
-from benchmarks.options import parse
-from benchmarks.peers import Peer, PeerGone, importable
-from benchmarks.store import OtherVersion, Store, read
 from robustcf.datasets import DatasetError
 from robustcf.solve import Limits
+
+from . import agree, growth, summary
+from .cases import NAIVE, NAMED, PLAUSIBLE, PROBLEM, Case, Customer, World, data_sets, realise, suite
+from .contenders import GENERAL, GRID, OURS, PEERS, PROVED, Answer, solve, solve_peer, solve_together, warm_up
+from .options import parse
+from .peers import Peer, PeerGone, importable
+from .store import OtherVersion, Store, read
 
 console = Console(width=None if sys.stdout.isatty() else 160)
 

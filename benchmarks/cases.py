@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.cells import Geometry, compile_geometry
 from robustcf.datasets import Dataset
-from robustcf.encode import encode, read_rows
-from robustcf.forest import Label
-from robustcf.problem import leaf_votes, votes_needed
+from robustcf.forest.forest import Label
+from robustcf.problem.cells import Geometry, compile_geometry
+from robustcf.problem.problem import leaf_votes, votes_needed
+from robustcf.schema.encode import encode, read_rows
 
 ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 NAIVE = "naive"

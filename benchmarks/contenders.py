@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import NAIVE, PLAUSIBLE, Customer, World
-from benchmarks.peers import Peer, PeerGone
 from robustcf.explain import Explainer
-from robustcf.moves import moves_of
-from robustcf.problem import Problem, build_problem, choice_within, reduce
+from robustcf.problem.moves import moves_of
+from robustcf.problem.problem import Problem, build_problem, choice_within, reduce
 from robustcf.solve import Limits, Solution, SolverError, get_engine
 from robustcf.solve.contract import cheapest, settle
 from robustcf.solve.grid import solve_grid
 from robustcf.solve.incumbent import find_incumbent, improve
+
+from .cases import NAIVE, PLAUSIBLE, Customer, World
+from .peers import Peer, PeerGone
 
 OURS, GRID, INCUMBENT = "ours", "ours-grid", "incumbent"
 GENERAL = ("highs-reduced", "gurobi-reduced")

@@ -13,12 +13,13 @@ import pandas as pd
 from rich.console import Console
 
 import robustcf as rc
-from benchmarks import plots
-from benchmarks.agree import disagreements
-from benchmarks.cases import SYNTHETIC, Case, World, data_sets, realise
-from benchmarks.contenders import OURS, PROVED, solve, warm_up
-from benchmarks.store import read
 from robustcf.solve import Limits
+
+from . import plots
+from .agree import disagreements
+from .cases import SYNTHETIC, Case, World, data_sets, realise
+from .contenders import OURS, PROVED, solve, warm_up
+from .store import read
 
 TREES = (50, 100, 200, 400, 800)
 DEPTHS = (3, 4, 5, 6, 7, 8)

@@ -1,4 +1,4 @@
-"""Answers at short limits, checked by longer solves: `python -m benchmarks.limits`.
+"""Answers at short limits, checked by longer solves: `python -m robustcf_benchmarks.limits`.
 
 Every customer is asked by every family of methods, both votings, at limits between 1 ms and 2 s, and once
 with a long limit. Afterwards no answer may be refuted by a point of another one (`refute.py`). Answers are
@@ -24,9 +24,10 @@ from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from benchmarks.cases import Case, data_sets, realise
-from benchmarks.refute import Answer, refutations
-from benchmarks.store import code_fingerprint, read
+
+from .cases import Case, data_sets, realise
+from .refute import Answer, refutations
+from .store import code_fingerprint, read
 
 SHORTEST, LONGEST = 1e-3, 2.0  # seconds
 GROWN = ("breast-cancer grown", "made 40x4", "made grown")  # worlds of scikit-learn's own data
@@ -169,7 +170,7 @@ def summary(answers: Sequence[Answer], wrong: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask, store, judge; 1 if an answer was refuted."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m robustcf_benchmarks.limits", description=__doc__)
     parser.add_argument("--data", nargs="*", default=None, help="data sets; by default all at hand")
     parser.add_argument("--worlds", nargs="*", default=None, help="only these worlds, by name")
     parser.add_argument("--answers", type=int, default=5000, help="answers at short limits to ask for")

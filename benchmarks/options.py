@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.cases import ALPHAS
-from benchmarks.contenders import PEERS, SOLVERS
+from .cases import ALPHAS
+from .contenders import PEERS, SOLVERS
 
 WHOLE = {"rows": 10, "extra_rows": 3, "alphas": list(ALPHAS), "limit": 60.0}
 QUICK = {"rows": 2, "extra_rows": 1, "alphas": [0.05], "limit": 10.0}

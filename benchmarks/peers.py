@@ -15,7 +15,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from benchmarks.cases import World
+from .cases import World
 
 WORKER = Path(__file__).with_name("peer_worker.py")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.cases import CASE
+from .cases import CASE
 
 matplotlib.use("Agg", force=False)
 

@@ -1,6 +1,6 @@
 """Predicted against measured validity, and important features, on the paper's data sets.
 
-    python -m benchmarks.prediction [--rows 10] [--forests 10] [--time-limit 600] [SET ...]
+    python -m robustcf_benchmarks.prediction [--rows 10] [--forests 10] [--time-limit 600] [SET ...]
 
 prints one line of a Markdown table per data set and method. `predicted` is what the explained forest says of
 itself, `measured` the share of forests retrained on the same data that agree, and `calibrated` what a

@@ -32,9 +32,8 @@ SECONDS_BETWEEN_SHOTS = 10.0  # and never two in one audit: a task is tried four
 
 def drive(folder: Path, seconds: float) -> None:
     """Audits until the time is over; each is compared with the library's own answers."""
+    from robustcf_jobs.cluster.session import session
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-
-    from jobs.cluster import session
 
     end, round_number = time.monotonic() + seconds, 0
     with session(None, cpus=2):
@@ -55,9 +54,8 @@ def _audit(folder: Path, forest: rc.Forest, data: rc.datasets.Dataset, rng: rand
 
     import pandas as pd
     import tomli_w
-
-    from jobs.audit import audit
-    from jobs.config import AuditConfig, read_config
+    from robustcf_jobs.audit.audit import audit
+    from robustcf_jobs.inputs.config import AuditConfig, read_config
 
     folder.mkdir()
     rc.save_forest(forest, folder / "forest")
@@ -117,7 +115,7 @@ def watch(folder: Path, seconds: float, log: Path) -> dict[str, Any]:
     """Start the driver, note everybody's memory, shoot a worker now and then; the result."""
     (folder / "rounds.jsonl").touch()
     driver = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.soak", "--drive", str(folder), str(seconds)],
+        [sys.executable, "-m", "robustcf_benchmarks.soak", "--drive", str(folder), str(seconds)],
         stdout=subprocess.DEVNULL,  # Ray speaks of each worker that was shot
         stderr=subprocess.DEVNULL,
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import robustcf
-from benchmarks.cases import CASE
+
+from .cases import CASE
 
 KEY = (*CASE, "row", "method", "contender")
 

@@ -10,10 +10,10 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import plots
-from benchmarks.bars import bars
-from benchmarks.cases import CASE, PROBLEM
-from benchmarks.contenders import INCUMBENT, OURS, PROVED
+from . import plots
+from .bars import bars
+from .cases import CASE, PROBLEM
+from .contenders import INCUMBENT, OURS, PROVED
 
 KIND = CASE[1:]  # forests of one kind are also taken together, over the data sets
 UNMEASURED = ("does_not_fit", "error")  # no time to compare

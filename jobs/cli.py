@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from jobs.badinput import BadInput, one_line, reporting_bad_input, reporting_failures
-from jobs.datasets import datasets_app, read_dataset
-from jobs.printable import escaped, printable
-from jobs.stopping import Terminated
+from .cluster.signals import Terminated
+from .inputs.datasets import datasets_app, read_dataset
+from .inputs.errors import BadInput, one_line, reporting_bad_input, reporting_failures
+from .terminal.printable import escaped, printable
 
 if TYPE_CHECKING:
-    from jobs.config import AuditConfig, SweepConfig
+    from .inputs.config import AuditConfig, SweepConfig
 
 # Everything heavy is imported inside the commands: `robustcf --help` answers at once.
 
@@ -75,7 +75,7 @@ def demo(
     Then the same as a batch job on a local Ray: `audit`, with its run folder and summary.
     """
     with reporting_failures(), reporting_bad_input():
-        from jobs.demo import run
+        from .demo.demo import run
 
         run(seed, customers, retrain, output)
 
@@ -125,9 +125,9 @@ def explain(
     model decides. Numbers are shown with as few digits as still do (checked with the forest); `--json` has
     them in full.
     """
-    from jobs.config import Training
-    from jobs.explain import Request, run
-    from jobs.subject import Customer, customer_of_table, row_of_data
+    from .explain.customer import Customer, customer_of_table, row_of_data
+    from .explain.explain import Request, run
+    from .inputs.config import Training
 
     if (data is None) == (model is None):
         raise BadInput("name either a data set or your own --model")
@@ -168,8 +168,8 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     The same command again goes on where a run stopped.
     """
     with reporting_failures():
-        from jobs.audit import audit as run
-        from jobs.config import AuditConfig, read_config
+        from .audit.audit import audit as run
+        from .inputs.config import AuditConfig, read_config
 
         _finish(read_config(AuditConfig, config), run, address, cpus)
 
@@ -183,7 +183,7 @@ def schema(
     trust_pickle: TrustPickle = False,
 ) -> None:
     """Write a commented schema file to edit: what each column of a model is and where it may move."""
-    from jobs.schema_file import write
+    from .inputs.schema_file import write
 
     with reporting_bad_input():
         text, warnings = write(model, data, output, label, trust_pickle)
@@ -196,8 +196,8 @@ def schema(
 def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Run the experiment: data sets × simulations × forest sizes × methods, with validation."""
     with reporting_failures():
-        from jobs.config import SweepConfig, read_config
-        from jobs.sweep import sweep as run
+        from .inputs.config import SweepConfig, read_config
+        from .sweep.sweep import sweep as run
 
         _finish(read_config(SweepConfig, config), run, address, cpus)
 
@@ -209,10 +209,10 @@ def reduce(
     cpus: Cpus = None,
 ) -> None:
     """Summarise a run folder again: validity, distance, times, Pareto fronts."""
-    from jobs.uri import without_secrets
+    from .inputs.uri import without_secrets
 
     with reporting_failures():
-        from jobs.reduce import reduce_folder
+        from .reduce.reduce import reduce_folder
 
         reduce_folder(run, address, cpus)
     typer.echo(f"{without_secrets(run).rstrip('/')}/summary/summary.csv")
@@ -223,7 +223,7 @@ def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
 ) -> None:
     """Write RUN/report.html again: one file for a browser, which asks the network for nothing."""
-    from jobs.report import report_folder
+    from .report.report import report_folder
 
     with reporting_bad_input():
         typer.echo(report_folder(run))
@@ -277,9 +277,9 @@ def verify(
     Digests, forest, schema, every point's score, constraints, distance and threshold, counts, summary.
     Every mismatch is named; exit code 1 if there is one.
     """
-    from jobs.verify import verify as check
-    from jobs.verify_auditor import Auditor
-    from jobs.verify_claims import challenge
+    from .verify.auditor import Auditor
+    from .verify.claims import challenge
+    from .verify.command import verify as check
 
     if no_customers and (customers is not None or config is not None):
         raise BadInput("--no-customers contradicts --customers and --config, which name tables to read")
@@ -302,8 +302,8 @@ def export(
     max_reasons: Annotated[int, typer.Option(min=1, help="Most reasons for a customer and method.")] = 4,
 ) -> None:
     """Write one line per customer: decision, and per method status, distance, changes and reason codes."""
-    from jobs.export import Wish, export_run
-    from jobs.uri import without_secrets
+    from .export.export import Wish, export_run
+    from .inputs.uri import without_secrets
 
     wish = Wish(output, tuple(method or ()), tuple(alpha or ()), reasons, max_reasons)
     typer.echo(f"{export_run(run, wish)} customers: {without_secrets(output)}")
@@ -331,7 +331,7 @@ def validate(
     address: Address = None,
 ) -> None:
     """Test points made by any tool: threshold, predicted validity, and validity measured by retraining."""
-    from jobs.uri import without_secrets
+    from .inputs.uri import without_secrets
 
     if (training is None) != (label is None):
         raise BadInput("--training and --label belong together")
@@ -340,8 +340,8 @@ def validate(
     if not 0 < alpha <= 0.5:
         raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
     with reporting_failures():
-        from jobs.config import Training, Validation
-        from jobs.points import PointsRequest, validate_points
+        from .inputs.config import Training, Validation
+        from .validate.points import PointsRequest, validate_points
 
         rows = None if training is None or label is None else Training(training, label)
         table = validate_points(
@@ -385,8 +385,8 @@ def reproduce(
 
     place, earlier = (None if path is None else Path(path) for path in (data, results))
     with reporting_failures(), reporting_bad_input():
-        from jobs.reproduce import Request
-        from jobs.reproduce import reproduce as run
+        from .reproduce.reproduce import Request
+        from .reproduce.reproduce import reproduce as run
 
         request = Request(
             Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier
@@ -401,7 +401,7 @@ def reproduce(
 )
 def bench(context: typer.Context) -> None:
     """Measure our engine against HiGHS, Gurobi and peers, side by side (`bench --help`)."""
-    from benchmarks.bench import main as measure
+    from robustcf_benchmarks.bench import main as measure
 
     raise typer.Exit(measure(context.args))
 
@@ -409,8 +409,8 @@ def bench(context: typer.Context) -> None:
 def _finish(
     config: AuditConfig | SweepConfig, run: Callable[..., int], address: str | None, cpus: int | None
 ) -> None:
-    from jobs.printing import print_counts
-    from jobs.store import RunFolder
+    from .run.folder import RunFolder
+    from .terminal.printing import print_counts
 
     code = run(config, address, cpus)
     print_counts(config.output)

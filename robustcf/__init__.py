@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from robustcf import datasets, insight, validate
     from robustcf.assess import assess_points
     from robustcf.explain import Change, Counterfactual, Explainer
-    from robustcf.forest import Forest, ForestError
-    from robustcf.forest_io import load_forest, save_forest
+    from robustcf.forest.files import load_forest, save_forest
+    from robustcf.forest.forest import Forest, ForestError
     from robustcf.guarantee import Guarantee
     from robustcf.judge import Judge
-    from robustcf.methods import (
+    from robustcf.methods.values import (
         ConvexApproximation,
         DirectSAA,
         IsolationForest,
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         RobustSAA,
         RobX,
     )
-    from robustcf.pipeline import ReadModel, read_model
+    from robustcf.pipeline.read import ReadModel, read_model
     from robustcf.robustness import Calibration, predicted_validity
-    from robustcf.schema import Feature, Schema, SchemaError
+    from robustcf.schema.schema import Feature, Schema, SchemaError
     from robustcf.solve import SolverError
 
 __all__ = [
@@ -65,7 +65,7 @@ _HOMES = {
     "assess": ("assess_points",),
     "explain": ("Change", "Counterfactual", "Explainer"),
     "forest": ("Forest", "ForestError"),
-    "forest_io": ("load_forest", "save_forest"),
+    "forest.files": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),
     "judge": ("Judge",),
     "methods": (

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from robustcf.encode import Row, as_frame, encode, read_rows
-from robustcf.forest import Forest, Label, Voting
-from robustcf.methods import DirectSAA, Method, Naive
-from robustcf.problem import TIE_MARGIN
+from robustcf.forest.forest import Forest, Label, Voting
+from robustcf.methods.values import DirectSAA, Method, Naive
+from robustcf.problem.problem import TIE_MARGIN
 from robustcf.robustness import Calibration, predicted_validity
-from robustcf.schema import Schema
+from robustcf.schema.encode import Row, as_frame, encode, read_rows
+from robustcf.schema.schema import Schema
 from robustcf.validate import validity
 
 

@@ -11,21 +11,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from robustcf.ask import Answer, Customer, Family, Status, Thresholds, Tools
-from robustcf.check import broken_rules, distance
-from robustcf.encode import Row, as_frame, encode, read_rows
-from robustcf.forest import Forest, Label, Voting
+from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.guarantee import Guarantee, guarantee_of
-from robustcf.isolation import Isolation
 from robustcf.judge import Judge, Judged, Verdict, ask, disputed
-from robustcf.methods import ConvexApproximation, IsolationForest, LocalOutlierFactor, Method, Naive, RobX
-from robustcf.methods import needs_training as _needs_training
-from robustcf.outlier import Outlier
+from robustcf.methods.family import Answer, Customer, Family, Status, Thresholds, Tools
+from robustcf.methods.isolation.family import Isolation
+from robustcf.methods.lof.family import Outlier
+from robustcf.methods.robx import Stabiliser
+from robustcf.methods.training import Training
+from robustcf.methods.values import (
+    ConvexApproximation,
+    IsolationForest,
+    LocalOutlierFactor,
+    Method,
+    Naive,
+    RobX,
+)
+from robustcf.methods.values import needs_training as _needs_training
 from robustcf.robustness import predicted_validity
-from robustcf.robx import Stabiliser
-from robustcf.schema import Schema, Value
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.encode import Row, as_frame, encode, read_rows
+from robustcf.schema.schema import Schema, Value
 from robustcf.solve import BestScore, Limits, get_engine
-from robustcf.training import Training
 
 SCORE_TOLERANCE = 1e-12  # the last bits of a floating-point mean over trees
 

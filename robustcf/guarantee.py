@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustcf.check import broken_rules
-from robustcf.forest import Forest
-from robustcf.schema import Feature, Schema
+from robustcf.forest.forest import Forest
+from robustcf.schema.check import broken_rules
+from robustcf.schema.schema import Feature, Schema
 from robustcf.thresholds import log_delta, trees_needed
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from robustcf.explain import Counterfactual, Explainer
-from robustcf.forest import Forest, Label, Voting
-from robustcf.methods import DirectSAA
-from robustcf.schema import Schema
+from robustcf.forest.forest import Forest, Label, Voting
+from robustcf.methods.values import DirectSAA
+from robustcf.schema.schema import Schema
 
 
 def features_changed(answers: Iterable[Counterfactual]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from robustcf.forest import Label, Voting
+from robustcf.forest.forest import Label, Voting
 
 SAME = 1e-9  # two sums over the trees, in whatever order, differ by less
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 from sklearn.isotonic import IsotonicRegression
 
-from robustcf.forest import Forest, Label, Voting
+from robustcf.forest.forest import Forest, Label, Voting
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from robustcf.check import broken_rules
-from robustcf.encode import Row, encode, read_rows
 from robustcf.explain import SCORE_TOLERANCE, Change, Counterfactual, Explainer
-from robustcf.methods import Method
-from robustcf.schema import Feature, Schema, Value
+from robustcf.methods.values import Method
+from robustcf.schema.check import broken_rules
+from robustcf.schema.encode import Row, encode, read_rows
+from robustcf.schema.schema import Feature, Schema, Value
 
 DIGITS = 6
 EXACT_DIGITS = 17  # any float64 survives them

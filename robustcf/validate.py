@@ -16,8 +16,8 @@ import numpy as np
 from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
-from robustcf.forest import Forest, ForestError, Label, Voting
-from robustcf.sklearn_trees import SUPPORTED
+from robustcf.forest.forest import Forest, ForestError, Label, Voting
+from robustcf.forest.sklearn import SUPPORTED
 
 SCENARIOS = ("same-data", "evolving", "bootstrap", "trees-N")
 _CLASSES = {c.__name__: c for c in SUPPORTED}

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from robustcf.check import broken_across, broken_rules, distance
-from robustcf.encode import encode
-from robustcf.schema import Feature, Schema
+from robustcf.schema.check import broken_across, broken_rules, distance
+from robustcf.schema.encode import encode
+from robustcf.schema.schema import Feature, Schema
 from tests.values import around, multiples
 from tests.worlds import World, scores_by_model
 

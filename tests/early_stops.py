@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import robustcf as rc
-from robustcf import starts
-from robustcf.problem import Problem, restrict
+from robustcf.methods.isolation import first_points as starts
+from robustcf.problem.problem import Problem, restrict
 from robustcf.solve import Limits, engine, grid
 from robustcf.solve.highs import Highs
 from robustcf.solve.milp import Milp, MilpResult

@@ -15,15 +15,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jobworld import customers, make_audit, make_forest, run_audit, shards
+from robustcf_jobs.cluster.tasks import Tasks
+from robustcf_jobs.inputs.config import SolverChoice, plain_hash
+from robustcf_jobs.reduce.reduce import reduce_run
+from robustcf_jobs.report.report import report_folder
+from robustcf_jobs.run.folder import KEYS, RunFolder
+from robustcf_jobs.verify.hashing import hash_ids, hash_rows, mixed
 
 import robustcf as rc
-from jobs.config import SolverChoice, plain_hash
-from jobs.fanout import Tasks
-from jobs.reduce import reduce_run
-from jobs.report import report_folder
-from jobs.store import KEYS, RunFolder
-from jobs.verify_hashing import hash_ids, hash_rows, mixed
-from robustcf.encode import read_rows
+from robustcf.schema.encode import read_rows
 
 Row = dict[str, Any]
 ISOLATION, OUTLIER = "isolation-forest", "local-outlier-factor"

@@ -14,12 +14,12 @@ from typing import Any
 import pandas as pd
 import psutil
 import tomli_w
+from robustcf_jobs.audit.audit import audit
+from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, read_config
+from robustcf_jobs.sweep.sweep import sweep
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from jobs.audit import audit
-from jobs.config import AuditConfig, SweepConfig, read_config
-from jobs.sweep import sweep
 
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
 ROOT = Path(__file__).parents[1]
@@ -114,7 +114,7 @@ class Command:
     def __init__(self, *arguments: str, **environment: str) -> None:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli", *arguments],
+            [sys.executable, "-m", "robustcf_jobs.cli", *arguments],
             cwd=ROOT,
             env=clean | {"PYTHONPATH": str(ROOT)} | environment,
             stdout=subprocess.PIPE,

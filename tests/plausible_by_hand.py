@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.ensemble import IsolationForest
 
 import robustcf as rc
-from robustcf.check import broken_rules, distance
-from robustcf.encode import encode, read_rows
-from robustcf.forest import Forest
-from robustcf.isolation import _trees_of
+from robustcf.forest.forest import Forest
+from robustcf.methods.isolation.family import _trees_of
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.encode import encode, read_rows
 from robustcf.solve import get_engine
 from tests.by_hand import candidates_of, keeping_rules, reaches
 from tests.values import multiples

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from robustcf_benchmarks.store import code_fingerprint, read
 
 import robustcf as rc
-from benchmarks.store import code_fingerprint, read
-from robustcf.encode import encode
+from robustcf.schema.encode import encode
 from robustcf.solve import Engine, Limits, get_engine
 from robustcf.solve.contract import BestScore, Solution, cheapest
 from robustcf.solve.engine import OwnEngine

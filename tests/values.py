@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from robustcf.schema import Feature
+from robustcf.schema.schema import Feature
 
 
 def multiples(step: float, low: float, high: float) -> list[float]:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jobworld import customers, make_audit, make_forest, run_audit, shards
+from robustcf_jobs.verify.auditor import Auditor
+from robustcf_jobs.verify.command import lines
+from robustcf_jobs.verify.run import verify_run
 
 import robustcf as rc
-from jobs.verify import lines
-from jobs.verify_auditor import Auditor
-from jobs.verify_run import verify_run
 
 Manifest = dict[str, Any]
 Rows = list[dict[str, Any]]

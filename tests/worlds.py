@@ -11,10 +11,10 @@ import pandas as pd
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from robustcf.encode import encode, read_rows
-from robustcf.forest import Forest
-from robustcf.links import Clause, Link
-from robustcf.schema import Feature, Schema, SchemaError
+from robustcf.forest.forest import Forest
+from robustcf.schema.encode import encode, read_rows
+from robustcf.schema.links import Clause, Link
+from robustcf.schema.schema import Feature, Schema, SchemaError
 from tests.values import around, multiples
 
 MOST_POINTS = 3000

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from robustcf.encode import Row, encode, read_rows
-from robustcf.schema import Schema
+from robustcf.schema.encode import Row, encode, read_rows
+from robustcf.schema.schema import Schema
 
 
 class DatasetError(ValueError):

@@ -16,7 +16,7 @@ from robustcf.datasets.registry import PAPER_SETS, SYNTHETIC, Source, find
 from robustcf.datasets.synthetic import synthetic_credit
 from robustcf.datasets.synthetic_schema import SCHEMA
 from robustcf.datasets.typed_csv import read_typed_csv
-from robustcf.schema import Kind
+from robustcf.schema.schema import Kind
 
 FOLDER_VARIABLE = "ROBUSTCF_DATA"
 

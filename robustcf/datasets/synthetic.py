@@ -7,7 +7,7 @@ import pandas as pd
 
 from robustcf.datasets.dataset import Dataset, DatasetError
 from robustcf.datasets.synthetic_schema import DURATIONS, SCHEMA
-from robustcf.schema import Value
+from robustcf.schema.schema import Value
 
 Columns = dict[str, np.ndarray]
 # Employment, in the schema's order: permanent, public service, retired, self-employed, temporary, unemployed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robustcf.schema import Feature, Schema
+from robustcf.schema.schema import Feature, Schema
 
 EMPLOYMENT = ("permanent", "public service", "retired", "self-employed", "temporary", "unemployed")
 HOUSING = ("own", "rent", "with family")

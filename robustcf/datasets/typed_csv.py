@@ -13,7 +13,7 @@ import pandas as pd
 
 from robustcf.datasets.column_text import as_labels, as_numbers, as_values
 from robustcf.datasets.dataset import Dataset, DatasetError
-from robustcf.schema import Action, Feature, Kind, Schema, SchemaError, infer_feature
+from robustcf.schema.schema import Action, Feature, Kind, Schema, SchemaError, infer_feature
 
 KINDS: dict[str, Kind] = {"B": "binary", "C": "categorical", "D": "discrete", "N": "continuous"}
 ACTIONS: dict[str, Action] = {"FREE": "free", "FIXED": "fixed", "INC": "increase", "DEC": "decrease"}

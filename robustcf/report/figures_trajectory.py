@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from robustcf.encode import read_rows
-from robustcf.schema import Schema
+from robustcf.schema.encode import read_rows
+from robustcf.schema.schema import Schema
 from robustcf.show import value_text
 
 MOST_FEATURES = 20  # of more, only those that ever change are drawn

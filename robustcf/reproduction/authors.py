@@ -14,13 +14,13 @@ import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from robustcf.check import distance
 from robustcf.datasets.dataset import Dataset
-from robustcf.encode import read_rows
 from robustcf.explain import Counterfactual, Explainer
-from robustcf.forest import Forest
-from robustcf.methods import Naive
-from robustcf.schema import Feature, Schema
+from robustcf.forest.forest import Forest
+from robustcf.methods.values import Naive
+from robustcf.schema.check import distance
+from robustcf.schema.encode import read_rows
+from robustcf.schema.schema import Feature, Schema
 
 DEPTH = 4
 NUDGES = 4  # how often equally near points are looked for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from robustcf.schema import Schema
+from robustcf.schema.schema import Schema
 
 
 def feature_values(schema: Schema, encoded: np.ndarray) -> pd.DataFrame:

@@ -12,12 +12,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from robustcf.reproduction.compare import (
-    Share,
-    clustered_share,
-    difference,
-    wilson_of,
-)
+from robustcf.reproduction.compare import Share, clustered_share, difference, wilson_of
 from robustcf.reproduction.paper import Paper
 from robustcf.stats import cluster_bootstrap
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf._jit import compiled
+from robustcf.support.jit import compiled
 
 
 @compiled

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 
 
 class SolverError(RuntimeError):

@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from robustcf.problem import Problem, choice_within, reduce, restrict
+from robustcf.problem.problem import Problem, choice_within, reduce, restrict
 from robustcf.solve.bounds import quick_prices
 from robustcf.solve.contract import (
     BestScore,

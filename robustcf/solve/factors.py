@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robustcf._jit import compiled
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
+from robustcf.support.jit import compiled
 
 ROUNDING = 4e-16  # relative error of one addition, with a margin
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve.contract import BestScore, Engine, Limits, Solution
 
 FIRST_NODES = 64  # that the first engine may search: by work and not by time, so that runs repeat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf._jit import compiled
-from robustcf.problem import Problem, _holds, choice_within, inside, reduce
+from robustcf.problem.problem import Problem, _holds, choice_within, inside, reduce
+from robustcf.support.jit import compiled
 
 _EXPONENTS = np.array([1.0, 0.6, 1.6])  # how much a move's cost weighs against its gain
 

@@ -18,8 +18,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from robustcf._jit import compiled
-from robustcf.problem import Problem, _holds
+from robustcf.problem.problem import Problem, _holds
 from robustcf.solve.contract import (
     BestScore,
     CutShort,
@@ -31,6 +30,7 @@ from robustcf.solve.contract import (
     settle,
 )
 from robustcf.solve.scale import factor_for, scaled
+from robustcf.support.jit import compiled
 
 RELAXATION = 1e-7  # of the score rows, in units of one vote
 AGREED = 1e-6  # relative: a solver's optimum and its own bound differ by less, unless it stopped at a gap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve.contract import BestScore, Finished, Limits, Solution, SolverError
 
 MOST_CHOICES = 2_000_000

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from robustcf._jit import compiled
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve.bounds import unpriced
 from robustcf.solve.factors import Factors
 from robustcf.solve.highs import linear_program
 from robustcf.solve.milp import RELAXATION, build_model
+from robustcf.support.jit import compiled
 
 LITTLE = 0.02  # of the dearest option: what a cut counts that costs nothing
 

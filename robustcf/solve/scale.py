@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 
 _MOST = 900  # exponent; keeps sums of scaled costs finite
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robustcf._jit import compiled
-from robustcf.problem import _votes_of
+from robustcf.problem.problem import _votes_of
 from robustcf.solve.bounds import gather, refresh_segments, tree_marginals, workspace
 from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
+from robustcf.support.jit import compiled
 
 LOOK_AHEAD = 4  # cuts tried for real at a node
 EPSILON = 1e-10  # choices that save less than this, in scaled costs or votes, are not looked for

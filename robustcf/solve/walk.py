@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf._jit import compiled
-from robustcf.problem import Problem, _holds
+from robustcf.problem.problem import Problem, _holds
 from robustcf.solve.scale import factor_for, scaled
 from robustcf.solve.search import EPSILON
+from robustcf.support.jit import compiled
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _LOWEST = np.zeros(64, dtype=np.int64)

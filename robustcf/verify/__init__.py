@@ -2,7 +2,7 @@
 
 Nothing here knows cells, engines or the explainer: trees are walked, thresholds solved for, moves priced
 and rules applied as an auditor would write them down from the documentation. Each check takes plain
-arrays and notes what differs in `Findings`; reading files is for others (`jobs.verify`).
+arrays and notes what differs in `Findings`; reading files is for others (`robustcf_jobs.verify.command`).
 """
 
 from robustcf.verify.demands import Demand, predicted, threshold

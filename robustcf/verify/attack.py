@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustcf.schema import Schema
+from robustcf.schema.schema import Schema
 from robustcf.verify.claims import NEARER, Claim, allowed_moves, judge, move_costs
 from robustcf.verify.sheet import Asked
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustcf.schema import Schema
+from robustcf.schema.schema import Schema
 from robustcf.verify.demands import needed_score
 from robustcf.verify.isolation import BLUR
 from robustcf.verify.plausible import ISOLATION, OUTLIER

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustcf.schema import Feature, Schema
+from robustcf.schema.schema import Feature, Schema
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.reading import broken, costs, encode, read_texts
 

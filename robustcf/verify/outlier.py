@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robustcf.schema import Feature
+from robustcf.schema.schema import Feature
 from robustcf.verify.reading import plain_costs, weight_of
 
 TIE = 1e-8  # of the heaviest weight: rows this close to being the nearest count as the nearest

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from robustcf.schema import Feature
+from robustcf.schema.schema import Feature
 from robustcf.verify.reading import _ends, _number, broken, costs, encode
 
 FARTHEST = 1e300

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustcf.schema import Feature
+from robustcf.schema.schema import Feature
 from robustcf.verify.isolation import BLUR, Isolation
 from robustcf.verify.outlier import Neighbours
 from robustcf.verify.reading import numbers_of

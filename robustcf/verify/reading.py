@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from robustcf.schema import Feature
+from robustcf.schema.schema import Feature
 
 _OPERATIONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
     "add": np.add,

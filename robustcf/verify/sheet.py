@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from robustcf.schema import Schema
+from robustcf.schema.schema import Schema
 from robustcf.verify.demands import Demand
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import Changes

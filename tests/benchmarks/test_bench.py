@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
-from benchmarks import bench
-from benchmarks.agree import disagreements
-from benchmarks.cases import PLAUSIBLE, Case, realise
-from benchmarks.contenders import PROVED
-from benchmarks.store import read
+from robustcf_benchmarks import bench
+from robustcf_benchmarks.agree import disagreements
+from robustcf_benchmarks.cases import PLAUSIBLE, Case, realise
+from robustcf_benchmarks.contenders import PROVED
+from robustcf_benchmarks.store import read
 
 CONTENDERS = ["ours", "ours-grid", "incumbent", "highs-reduced"]
 SMALL = ["--data", "synthetic-credit", "--trees", "20", "--depth", "3", "--rows", "1", "--alphas", "0.05"]

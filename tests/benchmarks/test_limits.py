@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from benchmarks import limits
-from benchmarks.refute import refutations
-from benchmarks.store import read
+from robustcf_benchmarks import limits
+from robustcf_benchmarks.refute import refutations
+from robustcf_benchmarks.store import read
 
 
 def answer(**given: Any) -> dict[str, Any]:

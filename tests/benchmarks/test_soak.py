@@ -1,6 +1,6 @@
 """The soak's verdict: a process that grows is told from one that breathes."""
 
-from benchmarks.soak import growth, is_flat
+from robustcf_benchmarks.soak import growth, is_flat
 
 
 def test_growth_is_seen_and_breathing_is_not() -> None:

@@ -108,7 +108,7 @@ def _token(processes: list[psutil.Process]) -> str:
 
 
 def test_a_finished_session_leaves_no_files(tmp_path: Path) -> None:
-    code = "from jobs.cluster import session\nwith session(None, cpus=1): pass"
+    code = "from robustcf_jobs.cluster.session import session\nwith session(None, cpus=1): pass"
     clean = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     own = Path("/tmp") / f"rcf{os.getpid()}"
     own.mkdir()

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from faultworld import CUSTOMERS, assert_whole_but, mostly_denied, small_audit
 from jobworld import ROOT, Command, make_sweep, rows
+from robustcf_jobs.inputs.config import AuditConfig, methods_of, read_config
+from robustcf_jobs.inputs.errors import BadInput
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.config import AuditConfig, methods_of, read_config
 
 POISONED = str(ROOT / "tests/faults/poisoned")
 LIMIT = 1.0

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from faultworld import assert_whole, small_audit
 from jobworld import Command, make_audit, run_audit, same_rows, shards
+from robustcf_jobs.run.folder import RunFolder
 
-from jobs.store import RunFolder
 from tests.faults.storage import bucket
 from tests.faults.test_storage_faults import copied
 

@@ -24,20 +24,20 @@ WORDS = re.compile(rb'"[^"\n]*"|[\w.+-]+|\s+|.', re.DOTALL)
 TURN = 120  # seconds of wall time in one process
 MEMORY = "/dev/shm"
 TESTS = Path(__file__).parent
-_SCHEMA = ["robustcf/schema.py", "robustcf/feature.py", "robustcf/links.py", "robustcf/transitions.py"]
-_FOREST = ["robustcf/forest_io.py"]
-_TABLES = ["jobs/tables.py", "robustcf/encode.py"]
+_SCHEMA = [f"robustcf/schema/{name}.py" for name in ("schema", "feature", "links", "transitions")]
+_FOREST = ["robustcf/forest/files.py"]
+_TABLES = ["jobs/inputs/tables.py", "robustcf/schema/encode.py"]
 MODULES = {  # whose lines a parser is to reach
-    "config": ["jobs/config.py"],
-    "schema": [*_SCHEMA, "robustcf/coding.py"],
+    "config": ["jobs/inputs/config.py"],
+    "schema": [*_SCHEMA, "robustcf/schema/coding.py"],
     "typed_csv": ["robustcf/datasets/typed_csv.py", "robustcf/datasets/column_text.py"],
     "customers_csv": _TABLES,
     "customers_parquet": _TABLES,
     "forest_head": _FOREST,
     "forest_trees": _FOREST,
-    "forest_arrays": ["robustcf/forest.py"],
-    "manifest": ["jobs/manifest_shape.py"],
-    "shard": ["jobs/manifest_shape.py"],
+    "forest_arrays": ["robustcf/forest/forest.py"],
+    "manifest": ["jobs/run/manifest_shape.py"],
+    "shard": ["jobs/run/manifest_shape.py"],
 }
 
 

@@ -19,17 +19,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, as_plain, config_hash, read_config
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.tables import plan_table, read_chunk
+from robustcf_jobs.run.folder import BROKEN, COUNTERFACTUALS, RunFolder
+from robustcf_jobs.run.manifest import whole_note
+from robustcf_jobs.run.manifest_shape import counts_are_sound
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.config import AuditConfig, SweepConfig, as_plain, config_hash, read_config
-from jobs.manifest import whole_note
-from jobs.manifest_shape import counts_are_sound
-from jobs.store import BROKEN, COUNTERFACTUALS, RunFolder
-from jobs.tables import plan_table, read_chunk
 from robustcf.datasets import DatasetError, read_typed_csv
-from robustcf.encode import encode, read_rows
+from robustcf.schema.encode import encode, read_rows
 
 DATA = rc.datasets.synthetic_credit(60, seed=0)
 

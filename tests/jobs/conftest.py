@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from jobworld import TOKEN
+from robustcf_jobs.cluster.session import session
 from verifyworld import make_verified
-
-from jobs.cluster import session
 
 
 @pytest.fixture(scope="session")

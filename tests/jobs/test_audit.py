@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jobworld import customers, make_audit, make_forest, rows, run_audit, same_rows, same_summary, shards
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.run.folder import COUNTERFACTUALS, VALIDATION
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.store import COUNTERFACTUALS, VALIDATION
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 METHODS = [rc.Naive(), rc.DirectSAA(0.2), rc.DirectSAA(0.05)]

@@ -13,19 +13,19 @@ import skops.io
 import tomli_w
 from byoworld import paper_set, pipeline, synthetic, write_files
 from jobworld import rows, run_audit
+from robustcf_jobs.cli import app, main
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.model_file import open_model
+from robustcf_jobs.verify.command import verify
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from typer.testing import CliRunner
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.cli import app, main
-from jobs.modelfile import open_model
-from jobs.verify import verify
-from robustcf.encode import encode, read_rows
-from robustcf.feature import SchemaError
-from robustcf.pipeline import read_model
+from robustcf.pipeline.read import read_model
+from robustcf.schema.encode import encode, read_rows
+from robustcf.schema.feature import SchemaError
 
 
 def run(*arguments: str) -> str:

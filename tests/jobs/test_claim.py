@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from jobs import claim
-from jobs.badinput import BadInput
-from jobs.claim import ClaimLost, claimed
-from jobs.stopping import stop_if_asked, stoppable
-from jobs.store import RunFolder
+from robustcf_jobs.cluster.signals import stop_if_asked, stoppable
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.run import claim
+from robustcf_jobs.run.claim import ClaimLost, claimed
+from robustcf_jobs.run.folder import RunFolder
 
 
 def leave_claim(run: Path, age: float = 0.0, **facts: Any) -> Path:

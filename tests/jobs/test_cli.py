@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from robustcf_jobs.cli import app, main
 from typer.testing import CliRunner
-
-from jobs.cli import app, main
 
 ROOT = Path(__file__).parents[2]
 TYPED = "Age,Pay,Job,Good\nD,N,C,B\nINC,FREE,FREE,PREDICT\n"
@@ -143,13 +142,12 @@ def test_a_real_process_behaves_and_its_help_needs_nothing_heavy() -> None:
             command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8", check=False
         )
 
-    done = process("-m", "jobs.cli", "--version")
+    done = process("-m", "robustcf_jobs.cli", "--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("robustcf")
-    done = process("-m", "jobs.cli", "explain", "nope", "--row", "1")
+    done = process("-m", "robustcf_jobs.cli", "explain", "nope", "--row", "1")
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    code = (
-        "import sys, jobs.cli; sys.exit(any(m in sys.modules for m in ('sklearn', 'pandas', 'numba', 'ray')))"
-    )
+    heavy = "{'sklearn', 'pandas', 'numba', 'ray'}"
+    code = f"import sys, robustcf_jobs.cli; sys.exit(bool({heavy} & {{*sys.modules}}))"
     assert process("-c", code).returncode == 0

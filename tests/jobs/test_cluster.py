@@ -23,10 +23,9 @@ from jobworld import (
     same_summary,
     shards,
 )
-
-from jobs.cluster import chosen_address
-from jobs.config import SolverChoice
-from jobs.fanout import Tasks
+from robustcf_jobs.cluster.session import chosen_address
+from robustcf_jobs.cluster.tasks import Tasks
+from robustcf_jobs.inputs.config import SolverChoice
 
 CUSTOMERS = 240
 

@@ -9,7 +9,7 @@ from jobworld import ROOT
 
 def test_the_page_of_the_commands_is_up_to_date(tmp_path: Path) -> None:
     page = tmp_path / "commands.md"
-    command = [sys.executable, "-m", "typer", "jobs.cli", "utils", "docs", "--name", "robustcf"]
+    command = [sys.executable, "-m", "typer", "robustcf_jobs.cli", "utils", "docs", "--name", "robustcf"]
     command += ["--title", "Commands", "--output", str(page)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 from jobworld import write_config
+from robustcf_jobs.inputs.config import (
+    AuditConfig,
+    SweepConfig,
+    as_plain,
+    config_hash,
+    methods_of,
+    read_config,
+)
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.uri import absolute, find_files, without_secrets
 
-from jobs.badinput import BadInput
-from jobs.config import AuditConfig, SweepConfig, as_plain, config_hash, methods_of, read_config
-from jobs.uri import absolute, find_files, without_secrets
 from robustcf import DirectSAA, Naive, RobustSAA
 
 AUDIT: dict[str, Any] = {

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 import skops.io
 from byoworld import synthetic, write_files
+from robustcf_jobs.cli import app, main
 from typer.testing import CliRunner
 
 import robustcf as rc
-from jobs.cli import app, main
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from jobworld import customers, make_audit, make_forest, make_sweep, run_audit, run_sweep
+from robustcf_jobs.export.export import Wish, export_run
+from robustcf_jobs.export.reasons import read_reasons
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.run.spreadsheet import harmless_text
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.export import Wish, export_run
-from jobs.reasons import read_reasons
-from jobs.spreadsheet import harmless_text
 
 REASONS = """feature,direction,code,text
 savings,up,R01,Savings are low

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-
-from jobs.guard import OUTSIDE, Allowance, Stopped, Tick, guarded
+from robustcf_jobs.cluster.guard import OUTSIDE, Allowance, Stopped, Tick, guarded
 
 Poison = Callable[[], Any]
 PATIENT = Allowance(60.0)

@@ -12,21 +12,21 @@ import skops.io
 import tomli_w
 from byoworld import pipeline, synthetic, write_files
 from jobworld import run_audit
+from robustcf_jobs.audit.rejudge import Copied, rejected
+from robustcf_jobs.audit.scan import columns_of, scan_chunk
+from robustcf_jobs.audit.shard import AuditJob, ShardDone, explain_shard, shard_name
+from robustcf_jobs.inputs.config import Customers
+from robustcf_jobs.inputs.model_file import ModelFile, open_model
+from robustcf_jobs.inputs.tables import plan_table
+from robustcf_jobs.run.folder import RunFolder
+from robustcf_jobs.run.rows import Question
+from robustcf_jobs.verify.command import verify
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import robustcf as rc
-from jobs.config import Customers
-from jobs.modelfile import ModelFile, open_model
-from jobs.rejudge import Copied, rejected
-from jobs.rows import Question
-from jobs.scan import columns_of, scan_chunk
-from jobs.shard import AuditJob, ShardDone, explain_shard, shard_name
-from jobs.store import RunFolder
-from jobs.tables import plan_table
-from jobs.verify import verify
 
 
 def test_a_sparse_pipeline_is_audited_and_judges_every_point(local_ray: Any, tmp_path: Path) -> None:

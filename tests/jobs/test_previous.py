@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from jobworld import customers, make_audit, make_forest, rows, run_audit, same_rows
+from robustcf_jobs.inputs.errors import BadInput
 
 import robustcf as rc
-from jobs.badinput import BadInput
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 ISOLATION = {"name": "isolation-forest", "contamination": 0.1}

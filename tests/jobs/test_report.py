@@ -14,13 +14,12 @@ import pandas as pd
 import pytest
 from browser import Browser, browse
 from jobworld import Command, customers, make_audit, make_forest, make_sweep, run_audit, run_sweep
-
-from jobs.badinput import BadInput
-from jobs.report import _compared, report_folder
-from jobs.report_parts import METHOD, SAMPLE, Facts, Found, MethodFacts
-from jobs.report_rows import look_at
-from jobs.report_tables import Summary
-from jobs.store import RunFolder
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.report.parts import METHOD, SAMPLE, Facts, Found, MethodFacts
+from robustcf_jobs.report.report import _compared, report_folder
+from robustcf_jobs.report.rows import look_at
+from robustcf_jobs.report.tables import Summary
+from robustcf_jobs.run.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 EVIL = "<script>document.title = 'pwned'</script>"

@@ -5,14 +5,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from robustcf_jobs.cli import main
+from robustcf_jobs.experiments import ORDER, experiment
+from robustcf_jobs.inputs.config import methods_of
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.reproduce.reproduce import Request, going_on, reproduce
+from robustcf_jobs.reproduce.results import Results, read_results
+from robustcf_jobs.run.folder import RunFolder
 
-from jobs.badinput import BadInput
-from jobs.cli import main
-from jobs.config import methods_of
-from jobs.experiments import ORDER, experiment
-from jobs.reproduce import Request, going_on, reproduce
-from jobs.results import Results, read_results
-from jobs.store import RunFolder
 from robustcf.datasets.registry import PAPER_SETS
 from robustcf.reproduction import tables
 from robustcf.reproduction.material import Material

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jobworld import customers, make_audit, make_sweep, run_audit, run_sweep, same_rows, shards
+from robustcf_jobs.audit.scan import _ids
+from robustcf_jobs.inputs.config import Customers
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.tables import plan_table
+from robustcf_jobs.reduce.reduce import reduce_folder
+from robustcf_jobs.report.report import report_folder
 
-from jobs.badinput import BadInput
-from jobs.config import Customers
-from jobs.reduce import reduce_folder
-from jobs.report import report_folder
-from jobs.scan import _ids
-from jobs.tables import plan_table
-from robustcf.documents import parse_json
+from robustcf.support.documents import parse_json
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jobworld import Command, customers, make_audit, make_forest, shards
+from robustcf_jobs.run.folder import COUNTERFACTUALS, VALIDATION
 
 import robustcf as rc
-from jobs.store import COUNTERFACTUALS, VALIDATION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 CUSTOMERS = int(os.environ.get("ROBUSTCF_SCALE_CUSTOMERS", "200000"))
@@ -55,9 +55,9 @@ def test_memory_of_a_large_audit(tmp_path: Path) -> None:
 
 def test_two_workers_are_nearly_twice_as_fast_as_one_process(tmp_path: Path) -> None:
     """At least 1.7 × the rows per second of one process calling `explain_many`, start-up apart."""
-    from jobs.audit import audit
-    from jobs.cluster import session
-    from jobs.config import AuditConfig, read_config
+    from robustcf_jobs.audit.audit import audit
+    from robustcf_jobs.cluster.session import session
+    from robustcf_jobs.inputs.config import AuditConfig, read_config
 
     forest = make_forest(tmp_path / "forest", trees=100)
     frame, data = customers(16_000), rc.datasets.synthetic_credit(1)

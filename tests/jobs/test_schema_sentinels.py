@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from robustcf_jobs.cli import app
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import robustcf as rc
-from jobs.cli import app
-from robustcf.raw import numbers_of
-from robustcf.sentinels import find_sentinels
+from robustcf.schema.sentinels import find_sentinels
+from robustcf.schema.values import numbers_of
 
 
 def lenders(**codes: float) -> tuple[pd.DataFrame, np.ndarray]:

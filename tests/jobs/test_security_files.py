@@ -19,13 +19,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jobworld import ROOT, customers, make_audit, make_forest, write_config
+from robustcf_jobs.cli import main
+from robustcf_jobs.inputs.config import AuditConfig, as_plain, read_config
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.uri import open_filesystem, parent_of, scrubbed, without_secrets
+from robustcf_jobs.run.folder import RunFolder, require_run
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.cli import main
-from jobs.config import AuditConfig, as_plain, read_config
-from jobs.store import RunFolder, require_run
-from jobs.uri import open_filesystem, parent_of, scrubbed, without_secrets
 from robustcf.datasets import DatasetError, fetch, load
 
 SECRET = "hUsh/hUsh+99"
@@ -218,9 +218,9 @@ def s3() -> Iterator[str]:
 def test_a_run_on_object_storage_is_verified_exported_and_holds_no_secret(
     local_ray: Any, tmp_path: Path, s3: str
 ) -> None:
-    from jobs.audit import audit
-    from jobs.export import Wish, export_run
-    from jobs.verify_run import verify_run
+    from robustcf_jobs.audit.audit import audit
+    from robustcf_jobs.export.export import Wish, export_run
+    from robustcf_jobs.verify.run import verify_run
 
     frame = customers(12)
     path = make_audit(

@@ -6,9 +6,8 @@ import threading
 import time
 
 import pytest
-
-from jobs.progress import _Display, stage
-from jobs.stopping import Terminated, side_by_side, stop_if_asked, stoppable
+from robustcf_jobs.cluster.signals import Terminated, side_by_side, stop_if_asked, stoppable
+from robustcf_jobs.terminal.progress import _Display, stage
 
 LONG = 60.0
 

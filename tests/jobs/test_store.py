@@ -9,13 +9,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from jobworld import customers, make_audit, run_audit, same_rows
-
-from jobs.audit import audit
-from jobs.badinput import BadInput
-from jobs.config import AuditConfig, read_config
-from jobs.manifest import Journal
-from jobs.reduce import write_summary_table
-from jobs.store import RunFolder, require_run
+from robustcf_jobs.audit.audit import audit
+from robustcf_jobs.inputs.config import AuditConfig, read_config
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.reduce.reduce import write_summary_table
+from robustcf_jobs.run.folder import RunFolder, require_run
+from robustcf_jobs.run.manifest import Journal
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from jobworld import customers, make_audit, make_sweep, rows, run_sweep, same_rows, same_summary, shards
+from robustcf_jobs.cli import app
+from robustcf_jobs.inputs.config import SweepConfig, read_config
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.sweep.sweep import explained_rows
 from typer.testing import CliRunner
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.cli import app
-from jobs.config import SweepConfig, read_config
-from jobs.sweep import explained_rows
 from robustcf.validate import retrain
 
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from robustcf_jobs.cli import main
+from robustcf_jobs.terminal.printing import console
 from sklearn.tree import DecisionTreeClassifier
 
 import robustcf as rc
-from jobs.cli import main
-from jobs.printing import console
 from robustcf.datasets import read_typed_csv
 
 COMMANDS = "\x1b[31mRED\x1b]0;title\x07\x9b2J\u202e\x7f\x08"

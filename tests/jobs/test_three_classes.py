@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.report.report import _n_classes
+from robustcf_jobs.run.folder import RunFolder
+from robustcf_jobs.terminal.printing import print_counterfactual
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.printing import print_counterfactual
-from jobs.report import _n_classes
-from jobs.store import RunFolder
-from robustcf.forest_io import save_forest
+from robustcf.forest.files import save_forest
 from robustcf.show import demand
 from tests.robustcf.test_three_classes import three_wines
 

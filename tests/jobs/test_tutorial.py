@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from jobworld import ROOT
+from robustcf_jobs.cli import app
 from typer.testing import CliRunner
-
-from jobs.cli import app
 
 PAGE = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from jobworld import ROOT, make_forest, make_sweep, run_audit, run_sweep, write_config
+from robustcf_jobs.cli import main
+from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.verify.command import lines
+from robustcf_jobs.verify.run import verify_run
 from verifyworld import Manifest, alter_manifest, found
 
 import robustcf as rc
-from jobs.badinput import BadInput
-from jobs.cli import main
-from jobs.verify import lines
-from jobs.verify_run import verify_run
 
 
 def test_an_honest_audit_passes(audited: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_code_that_solves_is_never_loaded(audited: Path, second: bool) -> No
     """Not even to solve again: HiGHS is asked by code of the auditor's own."""
     own = ["--config", str(audited / "audit.toml"), "--resolve", "3", "--seed", "1", "--attack"]
     program = (
-        "import sys\nfrom jobs.cli import main\n"
+        "import sys\nfrom robustcf_jobs.cli import main\n"
         "try:\n    main(['verify', *sys.argv[1:]])\n"
         "except SystemExit as end:\n    code = end.code\n"
         "print(code, *sorted(m for m in sys.modules))"
@@ -92,8 +92,9 @@ def test_the_code_that_solves_is_never_loaded(audited: Path, second: bool) -> No
     )
     code, *modules = done.stdout.splitlines()[-1].split()
     assert code == "0"
-    solving = ("solve", "problem", "explain", "cells", "ask", "isolation", "outlier", "robx", "check")
-    for name in (*(f"robustcf.{name}" for name in solving), "jobs.rows", "jobs.shard", "ray"):
+    solving = ("robustcf.solve", "robustcf.problem", "robustcf.explain", "robustcf.methods.family")
+    working = ("robustcf_jobs.run.rows", "robustcf_jobs.audit.shard", "ray", "highspy")
+    for name in (*solving, *working, "robustcf.schema.check"):
         assert name not in modules
     assert ("highspy" in modules) == second
     assert "✓" in done.stdout

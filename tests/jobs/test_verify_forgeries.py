@@ -18,17 +18,17 @@ import pandas as pd
 import pytest
 from forger import ISOLATION, OUTLIER, Forger, Row, make_plausible_audit
 from jobworld import make_forest, write_config
+from robustcf_jobs.cli import main
+from robustcf_jobs.run.detectors import store_detectors
+from robustcf_jobs.run.folder import RunFolder
+from robustcf_jobs.run.rows import Question
+from robustcf_jobs.verify.auditor import Auditor
+from robustcf_jobs.verify.claims import challenge
+from robustcf_jobs.verify.command import lines
+from robustcf_jobs.verify.run import verify_run
 from verifyworld import found
 
 import robustcf as rc
-from jobs.cli import main
-from jobs.detectors import store_detectors
-from jobs.rows import Question
-from jobs.store import RunFolder
-from jobs.verify import lines
-from jobs.verify_auditor import Auditor
-from jobs.verify_claims import challenge
-from jobs.verify_run import verify_run
 
 EVERYTHING = 10_000  # claims to solve again
 

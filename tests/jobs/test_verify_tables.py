@@ -10,9 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from robustcf_jobs.verify.run import verify_run
 from verifyworld import Manifest, Rows, alter_manifest, alter_rows, found
-
-from jobs.verify_run import verify_run
 
 
 def flipped(rows: Rows) -> dict[str, Any]:

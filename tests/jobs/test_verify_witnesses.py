@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from jobworld import make_sweep, run_sweep
-
-from jobs.verify import lines
-from jobs.verify_auditor import Auditor
-from jobs.verify_claims import Claims
-from jobs.verify_run import Verified, verify_run
+from robustcf_jobs.verify.auditor import Auditor
+from robustcf_jobs.verify.claims import Claims
+from robustcf_jobs.verify.command import lines
+from robustcf_jobs.verify.run import Verified, verify_run
 
 SETS = [
     "adult", "compas", "credit-card-default", "german-credit", "onlinenewspopularity", "phishing",

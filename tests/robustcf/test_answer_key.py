@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import robustcf as rc
-from robustcf.answer_key import answer_key, training_digest
-from robustcf.methods import needs_training
+from robustcf.methods.answer_key import answer_key, training_digest
+from robustcf.methods.values import needs_training
 
 FACTS: dict[str, Any] = {
     "forest": "forest",

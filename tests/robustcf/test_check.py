@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robustcf.actionability import on_step
-from robustcf.check import broken_rules, distance
-from robustcf.links import Clause, Link
-from robustcf.schema import Feature, Schema
+from robustcf.schema.actionability import on_step
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.links import Clause, Link
+from robustcf.schema.schema import Feature, Schema
 
 
 def rules(feature: Feature, old: float, new: float) -> list[str]:

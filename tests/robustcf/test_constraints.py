@@ -19,10 +19,10 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import robustcf as rc
-from robustcf.encode import encode, read_rows
-from robustcf.forest import Forest
-from robustcf.links import Clause, Link
-from robustcf.schema import Feature, Schema, SchemaError
+from robustcf.forest.forest import Forest
+from robustcf.schema.encode import encode, read_rows
+from robustcf.schema.links import Clause, Link
+from robustcf.schema.schema import Feature, Schema, SchemaError
 from tests.worlds import remade
 
 DOCS = Path(__file__).parents[2] / "docs" / "constraints.md"

@@ -9,9 +9,9 @@ from itertools import islice
 
 import pytest
 
-from robustcf.ask import Customer, Thresholds
-from robustcf.encode import encode
-from robustcf.problem import Problem
+from robustcf.methods.family import Customer, Thresholds
+from robustcf.problem.problem import Problem
+from robustcf.schema.encode import encode
 from robustcf.solve import Limits, engine, get_engine
 from robustcf.solve.grid import highest_score, solve_grid
 from tests.worlds import make_worlds

@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve import Limits, get_engine
 from robustcf.solve.contract import CutShort, Finished, Solution, cheapest
 from robustcf.solve.grid import solve_grid

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.actionability import on_step
-from robustcf.cells import _least_rounding_to, next_float32_above
-from robustcf.encode import decode, encode, greatest_number, least_number, read_rows, to_frame
-from robustcf.schema import Feature, Schema, SchemaError
+from robustcf.problem.cells import _least_rounding_to, next_float32_above
+from robustcf.schema.actionability import on_step
+from robustcf.schema.encode import decode, encode, greatest_number, least_number, read_rows, to_frame
+from robustcf.schema.schema import Feature, Schema, SchemaError
 from tests.worlds import make_worlds, random_rows
 
 LOWS = st.floats(-1e15, 1e15) | st.sampled_from([0.0, 0.1, -3.0, 1e9, -1e-9, 1e-300])

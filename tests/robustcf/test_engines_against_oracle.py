@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import robustcf as rc
-from robustcf.feature import RELATIVE
+from robustcf.schema.feature import RELATIVE
 from robustcf.solve import SOLVERS, get_engine
 from tests.by_hand import Truth, solve_by_hand
 from tests.worlds import Score, World, make_worlds

@@ -12,7 +12,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve import BestScore, Engine, Limits, Solution, SolverError, get_engine
 from tests.explainworld import SCHEMA, rows, trained
 from tests.worlds import Score

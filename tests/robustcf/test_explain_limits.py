@@ -11,7 +11,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve import BestScore, CutShort, Limits, Solution, SolverError
 from robustcf.solve.oracle import Oracle
 from tests.explainworld import SCHEMA, labels, rows, trained

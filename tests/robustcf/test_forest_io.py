@@ -263,10 +263,10 @@ def test_a_bomb_is_refused_before_it_is_unpacked(saved: Path, monkeypatch: pytes
     intact = (saved / "trees.npz").read_bytes()
     (saved / "trees.npz").write_bytes(packed.getvalue())
     assert len(packed.getvalue()) < 50_000
-    monkeypatch.setattr("robustcf.forest_io._read_array", None)  # nothing is unpacked
+    monkeypatch.setattr("robustcf.forest.files._read_array", None)  # nothing is unpacked
     assert "unpacks to 3355" in refused(saved)
     (saved / "trees.npz").write_bytes(intact)
-    monkeypatch.setattr("robustcf.forest_io.MOST_BYTES", 1000)
+    monkeypatch.setattr("robustcf.forest.files.MOST_BYTES", 1000)
     assert "unpacks to" in refused(saved)
 
 

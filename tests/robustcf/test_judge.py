@@ -8,8 +8,8 @@ import pytest
 from pipelineworld import PipelineWorld, make_pipeline_world
 
 import robustcf as rc
-from robustcf.forest import Label, Voting
-from robustcf.pipeline import ReadModel, read_model
+from robustcf.forest.forest import Label, Voting
+from robustcf.pipeline.read import ReadModel, read_model
 
 METHODS = [rc.Naive(), rc.DirectSAA(0.2)]
 

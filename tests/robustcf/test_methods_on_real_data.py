@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from robustcf_benchmarks.prediction import measure
 from sklearn.ensemble import IsolationForest, RandomForestClassifier
 
 import robustcf as rc
-from benchmarks.prediction import measure
-from robustcf.check import distance
 from robustcf.datasets.registry import PAPER_SETS
-from robustcf.encode import encode, read_rows
+from robustcf.schema.check import distance
+from robustcf.schema.encode import encode, read_rows
 
 pytestmark = pytest.mark.usefixtures("paper_data")
 FEW = ("german-credit", "compas")  # for every run; the slow tests take all eight

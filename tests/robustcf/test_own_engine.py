@@ -13,10 +13,18 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.cells import compile_geometry
-from robustcf.encode import encode, read_rows
-from robustcf.moves import moves_of
-from robustcf.problem import Problem, build_problem, inside, leaf_votes, reduce, restrict, votes_needed
+from robustcf.problem.cells import compile_geometry
+from robustcf.problem.moves import moves_of
+from robustcf.problem.problem import (
+    Problem,
+    build_problem,
+    inside,
+    leaf_votes,
+    reduce,
+    restrict,
+    votes_needed,
+)
+from robustcf.schema.encode import encode, read_rows
 from robustcf.solve import Limits, engine, get_engine
 from robustcf.solve.contract import cheapest, settle
 from robustcf.solve.incumbent import find_incumbent

@@ -25,10 +25,10 @@ from sklearn.preprocessing import (
 )
 
 import robustcf as rc
-from robustcf.encode import encode, greatest_number, least_number, read_rows
-from robustcf.feature import Feature, SchemaError
-from robustcf.pipeline import read_model
-from robustcf.schema import Schema
+from robustcf.pipeline.read import read_model
+from robustcf.schema.encode import encode, greatest_number, least_number, read_rows
+from robustcf.schema.feature import Feature, SchemaError
+from robustcf.schema.schema import Schema
 
 N = 160
 

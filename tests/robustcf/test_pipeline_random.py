@@ -9,11 +9,11 @@ import pytest
 from pipelineworld import PipelineWorld, make_pipeline_world, random_customers
 
 import robustcf as rc
-from robustcf.cells import next_float32_above
-from robustcf.check import broken_rules, distance
-from robustcf.encode import decode, encode, nearest_number, read_rows
-from robustcf.feature import SchemaError
-from robustcf.pipeline import ReadModel, read_model
+from robustcf.pipeline.read import ReadModel, read_model
+from robustcf.problem.cells import next_float32_above
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.encode import decode, encode, nearest_number, read_rows
+from robustcf.schema.feature import SchemaError
 
 MANY = int(os.environ.get("ROBUSTCF_PIPELINES", "3000"))  # of `make slow`
 CHUNK = 30

@@ -10,9 +10,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, RobustScaler, StandardScaler
 
-from robustcf.encode import encode, read_rows
-from robustcf.feature import SchemaError
-from robustcf.pipeline import read_model
+from robustcf.pipeline.read import read_model
+from robustcf.schema.encode import encode, read_rows
+from robustcf.schema.feature import SchemaError
 
 SCALERS: dict[str, Any] = {
     "max-abs": (MaxAbsScaler(), 5),

@@ -10,8 +10,8 @@ import pytest
 from sklearn.ensemble import IsolationForest
 
 import robustcf as rc
-from robustcf.check import broken_rules, distance
-from robustcf.encode import decode, encode, read_rows
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.encode import decode, encode, read_rows
 from tests.by_hand import candidates_of, keeping_rules, reaches
 from tests.plausible_by_hand import (
     answers_of,

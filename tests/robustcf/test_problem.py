@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from robustcf.cells import Geometry, compile_geometry
-from robustcf.encode import encode
-from robustcf.moves import Moves, moves_of
-from robustcf.problem import (
+from robustcf.problem.cells import Geometry, compile_geometry
+from robustcf.problem.moves import Moves, moves_of
+from robustcf.problem.problem import (
     SOFT_UNIT,
     Problem,
     build_problem,
@@ -22,6 +21,7 @@ from robustcf.problem import (
     score_of,
     votes_needed,
 )
+from robustcf.schema.encode import encode
 from robustcf.solve.contract import Limits, cheapest
 from robustcf.solve.grid import highest_score, inside, solve_grid
 from robustcf.solve.highs import Highs

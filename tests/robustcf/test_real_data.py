@@ -11,9 +11,9 @@ import pytest
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import robustcf as rc
-from robustcf.check import distance
 from robustcf.datasets.registry import PAPER_SETS
-from robustcf.encode import encode, read_rows
+from robustcf.schema.check import distance
+from robustcf.schema.encode import encode, read_rows
 from robustcf.solve import SOLVERS
 from tests.by_hand import candidates_of, reaches
 from tests.worlds import World, scores_by_model

@@ -10,8 +10,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.check import broken_rules, distance
-from robustcf.encode import encode, read_rows
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.encode import encode, read_rows
 
 NAMES = ("a", "b", "c")
 
@@ -38,7 +38,7 @@ def stability_by_definition(forest: rc.Forest, point: np.ndarray, noise: np.ndar
 
 
 def raw(schema: rc.Schema, X: np.ndarray) -> Any:
-    from robustcf.encode import decode, to_frame
+    from robustcf.schema.encode import decode, to_frame
 
     return to_frame(schema, decode(schema, X))
 

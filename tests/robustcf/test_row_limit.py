@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve import BestScore, Finished, Limits, Solution
 
 LIMIT = 0.3

@@ -10,8 +10,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.encode import decode, encode, read_rows
-from robustcf.schema import Feature, Schema, SchemaError
+from robustcf.schema.encode import decode, encode, read_rows
+from robustcf.schema.schema import Feature, Schema, SchemaError
 
 AMOUNT = Schema((Feature("amount", "continuous", low=0, high=10),))
 

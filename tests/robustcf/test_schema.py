@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robustcf.schema import Feature, Schema, SchemaError
+from robustcf.schema.schema import Feature, Schema, SchemaError
 
 
 @pytest.mark.parametrize(

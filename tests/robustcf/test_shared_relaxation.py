@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robustcf.problem import Problem, reduce, restrict
+from robustcf.problem.problem import Problem, reduce, restrict
 from robustcf.solve import Limits, engine, get_engine, shared
 from robustcf.solve.contract import cheapest
 from robustcf.solve.grid import solve_grid

@@ -8,9 +8,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.encode import encode, read_rows
 from robustcf.explain import Change, Counterfactual
-from robustcf.schema import Feature, Schema
+from robustcf.schema.encode import encode, read_rows
+from robustcf.schema.schema import Feature, Schema
 from robustcf.show import as_record, change_rows, method_title, rounded_changes, value_text, verdict
 
 INCOME = Feature("income", "continuous", low=0, high=10_000, unit="EUR", label="Net income")

@@ -11,9 +11,9 @@ from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.encode import encode
 from robustcf.report.content import Outcomes, Population
 from robustcf.report.verdict import verdict as report_verdict
+from robustcf.schema.encode import encode
 from robustcf.show import verdict
 
 Wine = tuple[rc.Forest, rc.Schema, pd.DataFrame]

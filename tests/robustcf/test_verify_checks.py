@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import robustcf as rc
-from robustcf.check import broken_rules, distance
-from robustcf.encode import encode, read_rows
 from robustcf.robustness import predicted_validity
+from robustcf.schema.check import broken_rules, distance
+from robustcf.schema.encode import encode, read_rows
 from robustcf.verify import Changes, Demand, Findings, Trees, check_moves, predicted, threshold
 from robustcf.verify.findings import MOST_SHOWN
 from robustcf.verify.moves import check_points

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import robustcf as rc
-from robustcf.encode import read_rows
+from robustcf.schema.encode import read_rows
 from robustcf.verify import Asked, Demand, Trees
 from robustcf.verify.attack import attack, donors
 from robustcf.verify.claims import Claim, judge

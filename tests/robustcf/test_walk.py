@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve import Limits, get_engine
 from robustcf.solve.walk import cheapest_choice
 from tests.robustcf.test_own_engine import random_problem

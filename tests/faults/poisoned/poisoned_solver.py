@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from robustcf.problem import Problem
+from robustcf.problem.problem import Problem
 from robustcf.solve import BestScore, Limits, Solution, get_engine
 
 SHARE = int(os.environ.get("POISON_SHARE", "30"))  # one problem of so many is poisoned

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from robustcf.datasets import Dataset, DatasetError
-from robustcf.schema import Feature, Schema
+from robustcf.schema.schema import Feature, Schema
 
 SCHEMA = Schema(
     (

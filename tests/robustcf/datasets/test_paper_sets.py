@@ -9,7 +9,7 @@ import pytest
 
 from robustcf.datasets import Dataset, describe, load
 from robustcf.datasets.registry import PAPER_SETS
-from robustcf.encode import decode, encode, read_rows
+from robustcf.schema.encode import decode, encode, read_rows
 
 # rows, binary, categorical, discrete, continuous, encoded columns. COMPAS and Phishing type more
 # columns B than the paper's table counts; the files are what models are trained on.

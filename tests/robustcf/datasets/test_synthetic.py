@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from robustcf.datasets import DatasetError, synthetic_credit
 from robustcf.datasets.synthetic import _applicants, repayment_probability
-from robustcf.encode import read_rows
+from robustcf.schema.encode import read_rows
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,0 +1,1 @@
+"""`robustcf audit`: one forest, a table of customers, an answer for each of them."""

@@ -1,0 +1,52 @@
+"""Answers copied from an earlier run, put to the customers' own model once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from robustcf import Forest, Judge
+from robustcf.forest.forest import Voting
+from robustcf.judge import SAME, ask
+
+from ..run.rows import Question
+
+
+@dataclass(frozen=True)
+class Copied:
+    """One copied answer: its customer's raw row, where it is in the table, and how votes count."""
+
+    raw: Mapping[str, Any]
+    place: int
+    voting: Voting
+
+
+def rejected(
+    judge: Judge, forest: Forest, question: Question, table: pa.Table, copied: Sequence[Copied]
+) -> list[int]:
+    """Positions of the copied answers that the model does not confirm, in one call for each voting.
+
+    The model must turn the customer down, and score and decide the point as the answer says.
+    """
+    target = question.target
+    assert target is not None  # an audit names what is favourable
+    answers = table.select(["status", "score_after", "changes"]).take([c.place for c in copied]).to_pylist()
+    column = forest.class_index(target)
+    rows = ask(judge, [c.raw for c in copied], cast(Voting, question.voting))
+    found = {k for k, verdict in enumerate(rows) if verdict.refusal is not None or verdict.label == target}
+    for voting in dict.fromkeys(c.voting for c in copied):
+        mine = [
+            k for k, c in enumerate(copied) if c.voting == voting and answers[k]["score_after"] is not None
+        ]
+        points = [
+            {**copied[k].raw, **{c["feature"]: c["after"] for c in answers[k]["changes"]}} for k in mine
+        ]
+        for k, verdict in zip(mine, ask(judge, points, voting), strict=True):
+            wrong = verdict.refusal is not None
+            wrong = wrong or abs(verdict.score(column) - answers[k]["score_after"]) > SAME
+            if wrong or (answers[k]["status"] != "no_recourse" and verdict.label != target):
+                found.add(k)
+    return sorted(found)

@@ -1,0 +1,333 @@
+"""Second pass of an audit: one range of hashes, from rows to a published shard."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from robustcf import Counterfactual, Forest, Judge, RobX, Schema
+from robustcf.schema.encode import encode, read_rows
+
+from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
+from ..inputs.model_file import ModelFile, judge_of
+from ..run.folder import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
+from ..run.planned import shard_name
+from ..run.rows import Key, Question, allowance, as_row, distinct, explainer_for, row_keys, stopped_answers
+from .previous import KEPT, Earlier, Previous, earlier_answers
+from .rejudge import Copied, rejected
+from .scan import COHORT, FEATURE, ID, read_range
+
+BATCH = 512  # customers explained at a time
+BLOCK = 50_000  # rows written at a time
+
+
+@dataclass(frozen=True)
+class AuditJob:
+    """What every shard of an audit needs to know."""
+
+    run: RunFolder
+    dataset: str
+    question: Question
+    schema: Schema
+    cohort: tuple[str, ...]
+    pieces: tuple[str, ...]
+    bits: int
+    answer_keys: tuple[str, ...]
+    previous: Previous | None = None
+    fingerprint: str = ""  # of the run, see `run_fingerprint`
+    file: ModelFile | None = None
+
+    @property
+    def judge(self) -> Judge | None:
+        """The customers' own model, opened once per process; a forest folder has none."""
+        return None if self.file is None else judge_of(self.file, self.schema)
+
+
+@dataclass(frozen=True)
+class ShardDone:
+    """What a worker reports: counts, and the published file."""
+
+    file: Published
+    rows: int
+    customers: int
+    counts: dict[str, int]
+    solved: int
+    copied: int
+    detectors: dict[str, str] = field(default_factory=dict)
+
+
+def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Training rows as an explainer takes them: those that the explained forest has seen."""
+    return None if training is None else (training.X[training.first], training.y[training.first])
+
+
+def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> ShardDone:
+    """Explain the customers whose hash lies in the shard's range, and publish their rows."""
+    low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
+    tables = read_range(job.run, job.pieces, low, high)
+    frame, ids, cohorts = _customers(job, tables)
+    read = read_rows(job.schema, frame, missing=forest.accepts_missing)
+    usable = np.array([reason is None for reason in read.reasons], dtype=bool)
+    first, place = distinct(read.numbers, usable)
+    answers = _Answers(job, forest, training, frame, read.numbers, usable, first)
+    if job.previous is not None:
+        answers.use_earlier(number)
+    answers.solve_rest()
+    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), place)
+
+
+def _customers(job: AuditJob, tables: Sequence[pa.Table]) -> tuple[pd.DataFrame, list[str], list[list[Any]]]:
+    """Rows in original units, their ids, and their cohorts column by column."""
+    frames = [t.select([FEATURE + n for n in job.schema.names]).to_pandas() for t in tables]
+    names = list(job.schema.names)
+    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+    ids = [i for t in tables for i in t[ID].to_pylist()]
+    cohorts = [[v for t in tables for v in t[COHORT + name].to_pylist()] for name in job.cohort]
+    return frame.set_axis(names, axis=1), ids, cohorts
+
+
+class _Answers:
+    """Answers of the distinct customers of a shard, solved or copied, one table row each."""
+
+    def __init__(
+        self,
+        job: AuditJob,
+        forest: Forest,
+        training: Any,
+        frame: pd.DataFrame,
+        numbers: np.ndarray,
+        usable: np.ndarray,
+        first: np.ndarray,
+    ) -> None:
+        self.job, self.forest, self.training = job, forest, _pair(training)
+        self.frame, self.numbers, self.usable, self.first = frame, numbers, usable, first
+        self.tables: list[pa.Table] = []
+        self.length = 0
+        self.at = np.full((len(first), len(job.question.methods)), -1, dtype=np.int64)
+        self.solved = self.copied = 0
+
+    def use_earlier(self, number: int) -> None:
+        """Copy the answers of the previous run that are still the answers; keep points that still work."""
+        job = self.job
+        assert job.previous is not None
+        open_rows = [d for d, i in enumerate(self.first) if self.usable[i]]
+        if not open_rows:
+            return
+        encoded = encode(job.schema, self.numbers[self.first[open_rows]])
+        predicted = self.forest.judged_score(encoded, job.question.target, job.question.voting)[1]  # type: ignore[arg-type]
+        denied = [
+            d for k, d in enumerate(open_rows) if self.forest.classes[predicted[k]] != job.question.target
+        ]
+        if not denied:
+            return
+        keys = dict(zip(denied, row_keys(self.numbers[self.first[denied]]), strict=True))
+        asked = dict(zip(job.question.keys, job.answer_keys, strict=True))
+        earlier = earlier_answers(job.previous, asked, number, job.bits, set(keys.values()))
+        if earlier.copies is not None:
+            for d, key in keys.items():
+                for j, method in enumerate(job.question.keys):
+                    if (key, method) in earlier.at:
+                        self.at[d, j] = self.length + earlier.at[key, method]
+                        self.copied += 1
+            self._drop_rejected(earlier.copies, denied)
+            self._add(earlier.copies)
+        if earlier.changes:
+            self._keep(keys, earlier)
+
+    def _keep(self, keys: dict[int, bytes], earlier: Earlier) -> None:
+        """Keep earlier points that pass every check which tonight's own answers must pass."""
+        question = self.job.question
+        kept = [j for j, method in enumerate(question.methods) if not isinstance(method, RobX)]
+        names = [question.keys[j] for j in kept]
+        rows = [d for d, key in keys.items() if any((key, name) in earlier.changes for name in names)]
+        if not rows:
+            return
+        methods = [question.methods[j] for j in kept]
+        explainer = explainer_for(
+            question, self.forest, self.job.schema, self.training, methods, self.job.judge
+        )
+        moved = self._moved([(d, earlier.changes.get((keys[d], name))) for d in rows for name in names])
+        points = [moved[k : k + len(names)] for k in range(0, len(moved), len(names))]
+        found = explainer.check_points(self.frame.iloc[self.first[rows]], points, KEPT)
+        passed = [k for k, cf in enumerate(found) if cf.verified]
+        for place, k in enumerate(passed):
+            d, j = rows[k // len(kept)], kept[k % len(kept)]
+            if self.at[d, j] < 0:
+                self.at[d, j] = self.length + place
+                self.copied += 1
+        self._add(self._table([found[k] for k in passed]))
+
+    def _moved(self, given: list[tuple[int, dict[str, str] | None]]) -> list[np.ndarray | None]:
+        """Customers' numbers after the changes that they were given; None without readable changes."""
+        schema = self.job.schema
+        raws = [dict(zip(schema.names, self.frame.iloc[self.first[d]], strict=True)) for d, _ in given]
+        texts = [raw | (changes or {}) for raw, (_, changes) in zip(raws, given, strict=True)]
+        read = read_rows(schema, texts, missing=self.forest.accepts_missing)
+        return [
+            None if changes is None or reason is not None else numbers
+            for (_, changes), reason, numbers in zip(given, read.reasons, read.numbers, strict=True)
+        ]
+
+    def _drop_rejected(self, table: pa.Table, rows: list[int]) -> None:
+        """Solve copied answers again that the customers' own model does not confirm."""
+        judge, question = self.job.judge, self.job.question
+        votings: list[Any] = [getattr(method, "voting", question.voting) for method in question.methods]
+        pairs = [(d, int(j)) for d in rows for j in np.flatnonzero(self.at[d] >= 0)]
+        if judge is None or not pairs:
+            return
+        places = {d: k for k, d in enumerate(rows)}
+        raws: list[Any] = self.frame.iloc[self.first[rows]].to_dict("records")
+        copied = [Copied(raws[places[d]], int(self.at[d, j]) - self.length, votings[j]) for d, j in pairs]
+        for k in rejected(judge, self.forest, self.job.question, table, copied):
+            self.at[pairs[k]] = -1
+            self.copied -= 1
+
+    def solve_rest(self) -> None:
+        missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for d in range(len(self.first)):
+            methods = tuple(int(j) for j in np.flatnonzero(self.at[d] < 0))
+            if methods:
+                missing[methods].append(d)
+        for methods, rows in missing.items():
+            chosen = [self.job.question.methods[j] for j in methods]
+            explainer = explainer_for(
+                self.job.question, self.forest, self.job.schema, self.training, chosen, self.job.judge
+            )
+            batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+            limits = allowance(self.job.question, len(methods))
+            for part, answer in guarded(partial(self._solve, explainer), batches, limits):
+                if isinstance(answer, Stopped):
+                    row = self.frame.iloc[self.first[part]]
+                    answer = self._table(stopped_answers(explainer, row, answer))
+                places = self.length + np.arange(len(part) * len(methods)).reshape(len(part), -1)
+                self.at[np.ix_(part, methods)] = places
+                asked = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
+                self.solved += sum(s not in ("already_favourable", "invalid_input") for s in asked)
+                self._add(answer)
+
+    def _solve(self, explainer: Any, rows: list[int], tick: Tick) -> pa.Table:
+        """A batch of rows, in the guarded process."""
+        usable = [at for at, d in enumerate(rows) if self.usable[self.first[d]]]
+        if explainer.judge is not None:
+            tick(OUTSIDE)  # the customers' own model decides on all rows first
+        found = explainer.explain_many(self.frame.iloc[self.first[rows]], partial(advance, tick, usable))
+        return self._table(found)
+
+    def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:
+        """Answers as rows that still lack their customers."""
+        made = [
+            as_row(
+                cf,
+                self.job.schema,
+                dataset=self.job.dataset,
+                simulation=0,
+                instance_id="",
+                cohort={},
+                voting=self.job.question.voting,
+                n_trees=len(self.forest),
+            )
+            for cf in answers
+        ]
+        return as_table(made, COUNTERFACTUALS)
+
+    def _add(self, table: pa.Table) -> None:
+        self.tables.append(table.cast(COUNTERFACTUALS))
+        self.length += len(table)
+
+
+def _publish(
+    job: AuditJob,
+    number: int,
+    answers: _Answers,
+    ids: list[str],
+    cohorts: list[list[Any]],
+    keys: list[bytes],
+    place: np.ndarray,
+) -> ShardDone:
+    """Every customer's rows: the answers of the distinct ones, under each customer's own id."""
+    all_answers = pa.concat_tables(answers.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
+    methods = len(job.question.methods)
+    order = sorted(range(len(ids)), key=ids.__getitem__)  # a shard's bytes do not depend on the input's order
+    counts: Counter[str] = Counter()
+    sink = pa.BufferOutputStream()
+    note: dict[str, Any] = {"shard": number, "bits": job.bits, "run": job.fingerprint}
+    blocks = range(0, len(order), max(1, BLOCK // methods))
+    for start in blocks:
+        counts.update(
+            all_answers["status"]
+            .take(answers.at[place[order[start : start + blocks.step]]].ravel())
+            .to_pylist()
+        )
+    note |= {
+        "rows": len(order) * methods,
+        "customers": len(order),
+        "counts": dict(sorted(counts.items())),
+        "solved": answers.solved,
+        "copied": answers.copied,
+    }
+    schema = COUNTERFACTUALS.with_metadata({b"robustcf": json.dumps(note).encode()})
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
+        for start in blocks:
+            part = order[start : start + blocks.step]
+            table = all_answers.take(pa.array(answers.at[place[part]].ravel()))
+            columns = {
+                "instance_id": pa.array(np.repeat(np.array([ids[i] for i in part], dtype=object), methods)),
+                "cohort": pa.array(
+                    [
+                        [(name, column[i]) for name, column in zip(job.cohort, cohorts, strict=True)]
+                        for i in part
+                        for _ in range(methods)
+                    ],
+                    COUNTERFACTUALS.field("cohort").type,
+                ),
+            }
+            for name, column in columns.items():
+                table = table.set_column(
+                    COUNTERFACTUALS.get_field_index(name), COUNTERFACTUALS.field(name), column
+                )
+            writer.write_table(table.replace_schema_metadata(schema.metadata))
+    row_table = pa.table(
+        {"instance_id": [ids[i] for i in order], "row": [keys[i] for i in order]}, schema=ROW_KEYS
+    )
+    job.run.publish_table(f"keys/{shard_name(number)}", row_table)
+    file = job.run.publish(f"counterfactuals/{shard_name(number)}", memoryview(sink.getvalue()))
+    return ShardDone(file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied)
+
+
+def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float:
+    """Seconds that one turned-down customer takes, measured on a few of them."""
+    explainer = explainer_for(job.question, forest, job.schema, _pair(training), judge=job.judge)
+    for name in job.pieces[:4]:
+        tables = read_range(job.run, [name], 0, 2**64)
+        frame, _, _ = _customers(job, tables)
+        read = read_rows(job.schema, frame, missing=forest.accepts_missing)
+        usable = np.flatnonzero([reason is None for reason in read.reasons])
+        predicted = forest.predict(encode(job.schema, read.numbers[usable]), job.question.voting)  # type: ignore[arg-type]
+        denied = usable[predicted != forest.class_index(job.question.target)]  # type: ignore[arg-type]
+        if len(denied) < 2:
+            continue
+        limits = allowance(job.question, len(job.question.methods))
+        chosen = [denied[:1], denied[1 : 1 + rows]]  # the first one compiles and loads
+        found = list(guarded(partial(_seconds, explainer, frame), chosen, limits))[1:]
+        spent = sum(s.seconds if isinstance(s, Stopped) else s for _, s in found)
+        return float(spent) / sum(len(batch) for batch, _ in found)
+    return 0.0
+
+
+def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:
+    begin = time.perf_counter()
+    explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
+    return time.perf_counter() - begin
+
+
+__all__ = ["AuditJob", "Key", "ShardDone", "explain_shard", "pilot"]

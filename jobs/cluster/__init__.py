@@ -1,0 +1,1 @@
+"""Ray: sessions, tasks, watched solver processes, threads, signals."""

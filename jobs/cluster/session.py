@@ -1,0 +1,239 @@
+"""Ray, started or joined on purpose: local by default, private, silent, and shut down again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ..inputs.errors import BadInput
+from ..run.folder import RunFolder
+from .signals import listen, stop_if_asked, stoppable
+from .tasks import LOOK, TaskFailed
+from .threads import environment
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+}
+# Of every task Ray would keep a record for its dashboard, which is off: half a kilobyte each, for good.
+_PRIVATE = {"RAY_task_events_report_interval_ms": "0"}
+START_LIMIT = 120.0  # seconds until the first worker of a local Ray must have come up
+END_LIMIT = 5.0  # seconds for Ray's processes to end by themselves
+_TOKEN = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+def chosen_address(address: str | None) -> str:
+    """`--address`, else RAY_ADDRESS (a submitted job has it too), else a Ray of our own."""
+    return address or os.environ.get("RAY_ADDRESS") or "local"
+
+
+class RayFailed(TaskFailed):
+    """Ray did not start on this machine."""
+
+    advice = "nothing was started; see also `ulimit -a` and the free memory"
+
+
+@contextmanager
+def session(address: str | None, threads: int = 1, cpus: int | None = None) -> Iterator[Any]:
+    """Ray for the time of a run. A cluster that merely happens to be on the machine is never joined."""
+    with stoppable():
+        before = dict(os.environ)
+        where = chosen_address(address)
+        _set_environment(where)
+        try:
+            import ray
+
+            if ray.is_initialized():  # a test, or a notebook: its Ray is used, and left as it is
+                yield ray
+                return
+            with _private_folder() as folder:
+                stop_if_asked()
+                _start(ray, where, threads, cpus, folder)
+                try:
+                    stop_if_asked()
+                    yield ray
+                finally:
+                    _end(ray, folder)
+        finally:
+            _restore(before)
+
+
+def _set_environment(where: str) -> None:
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    if where == "local":
+        os.environ.update(_PRIVATE)
+        # Ray's processes listen on all interfaces: nobody without this session's token gets in.
+        os.environ["RAY_AUTH_MODE"] = "token"
+        if not any(os.environ.get(name) for name in _TOKEN):
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) -> None:
+    """Start or join Ray. What it prints meanwhile goes to a log file, which a failure names."""
+    log = f"{folder}/startup.log"
+    local = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{folder}/ray"}
+    try:
+        with _output_to(log):
+            refresh_authentication()
+            ray.init(
+                address=where,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                configure_logging=True,
+                runtime_env={"env_vars": environment(threads)},
+                **(local if where == "local" else {}),
+            )
+        listen()
+        if where == "local":
+            _await_first_worker(ray)
+    except Exception as error:
+        _end(ray, folder)
+        stop_if_asked()
+        if where != "local":
+            raise BadInput(f"no Ray at {where}: {error}") from None
+        said = str(error) or type(error).__name__
+        raise RayFailed(f"Ray did not start on this machine: {said} (its log: {log})") from error
+
+
+def _end(ray: Any, folder: str) -> None:
+    """Shut Ray down, and wait for its processes: one that is just starting would make its folder again."""
+    started = _processes_of(folder)
+    with _output_to(f"{folder}/startup.log"), suppress(Exception):
+        ray.shutdown()
+    end = time.monotonic() + END_LIMIT
+    while left := {**_processes_of(folder), **_still_there(started)}:
+        if time.monotonic() > end:
+            for pid in left:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            end += END_LIMIT
+        time.sleep(0.05)
+
+
+def _processes_of(folder: str) -> dict[int, str]:
+    """Processes with this folder in their command lines and all below them, with their start times."""
+    stats = {pid: stat for path in Path("/proc").glob("[0-9]*") if (stat := _stat(pid := int(path.name)))}
+    found = {pid for pid in stats if pid != os.getpid() and folder in _command(pid)}
+    while more := {pid for pid, (parent, _) in stats.items() if parent in found} - found:
+        found |= more
+    return {pid: stats[pid][1] for pid in found}
+
+
+def _still_there(started: dict[int, str]) -> dict[int, str]:
+    return {pid: at for pid, at in started.items() if (stat := _stat(pid)) and stat[1] == at}
+
+
+def _stat(pid: int) -> tuple[int, str] | None:
+    """Parent and start time of a process; None if it is gone or only waits to be collected (Linux only)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else (int(fields[1]), fields[19])
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _await_first_worker(ray: Any) -> None:
+    """Ray starts workers again and again where they cannot live, for good: wait for one, not forever."""
+    first = ray.remote(num_cpus=1)(_nothing).remote()
+    end = time.monotonic() + START_LIMIT
+    while not ray.wait([first], timeout=LOOK)[0]:
+        stop_if_asked()
+        if time.monotonic() > end:
+            raise TimeoutError(f"no worker process came up within {START_LIMIT:.0f} s")
+    ray.get(first)
+
+
+def _nothing() -> None:
+    """A task that needs only a worker."""
+
+
+@contextmanager
+def _output_to(path: str) -> Iterator[None]:
+    """The standard output and error of this process and its children go to a file meanwhile."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with open(path, "ab") as log:
+        kept = [os.dup(number) for number in (1, 2)]
+        try:
+            for number in (1, 2):
+                os.dup2(log.fileno(), number)
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+@contextmanager
+def _private_folder() -> Iterator[str]:
+    """For Ray's sockets, logs and spilled objects: it opens its own folder to all, so one around it.
+
+    Removed at the end, unless something failed: its logs may say why.
+    """
+    short = len(tempfile.gettempdir()) <= 16  # a socket's path holds 107 characters
+    folder = tempfile.mkdtemp(prefix="robustcf-", dir=None if short else "/tmp")
+    try:
+        yield folder
+    except Exception as error:
+        if isinstance(error, BadInput):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def refresh_authentication() -> None:
+    """Ray reads its settings at import; it may have been imported before ours were made."""
+    from ray import _raylet
+
+    settings: Any = _raylet
+    settings.Config.initialize("")
+    settings.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _restore(before: dict[str, str]) -> None:
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
+def refuse_unshared_output(ray: Any, run: RunFolder, shared: bool) -> str | None:
+    """Several nodes and a plain local path: each node would write to a disk of its own.
+
+    Returns the only node that may run tasks (a cluster can grow), or None where any may.
+    """
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    if run.local and not shared:
+        remedy = "give a path that all of them share and say so with shared = true, or a URI such as s3://bucket/run"
+        if len(nodes) > 1:
+            raise BadInput(f"{run.shown} is a local path and the cluster has {len(nodes)} nodes; {remedy}")
+        if nodes and not nodes[0]["Resources"].get("CPU"):  # a head that only waits for workers to come
+            raise BadInput(f"{run.shown} is a local path of a node that runs no tasks; {remedy}")
+    return None if shared or not run.local else str(ray.get_runtime_context().get_node_id())
+
+
+def cpus_of(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))

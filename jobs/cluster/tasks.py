@@ -1,0 +1,139 @@
+"""Back-pressure and retries: at most a window of tasks is ever pending (after lenskit's limiter)."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from ..inputs.config import SolverChoice
+from ..inputs.errors import BadInput
+from .signals import stop_if_asked
+from .threads import pinned
+
+T = TypeVar("T")
+TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+RETRIES = 3
+LOOK = 1.0  # seconds between two looks whether somebody wants the run to end
+PAUSE = 3.0  # seconds before storage that failed is asked again
+# Object stores speak through plain OSErrors; these of them pass by themselves.
+PASSING = re.compile(
+    r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
+    r"|HTTP status 5\d\d|Retry policy exhausted|[Cc]onnection (reset|refused|timed out)"
+)
+
+
+class TaskFailed(RuntimeError):
+    """A task that failed for good: its own error, or crashes that retries did not outlast."""
+
+    advice = "what is done stays done, the same command goes on"
+
+
+def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
+    """Submit items, never more than `window` at a time, and yield (item, result) as they end."""
+    pending: dict[Any, T] = {}
+    for item in items:
+        while len(pending) >= window:
+            yield from _drain(ray, pending)
+        pending[submit(item)] = item
+    while pending:
+        yield from _drain(ray, pending)
+
+
+def _drain(ray: Any, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
+    done: list[Any] = []
+    while not done:
+        done, _ = ray.wait(list(pending), num_returns=1, timeout=LOOK)
+        stop_if_asked()
+    for ref in done:
+        item = pending.pop(ref)
+        try:
+            result = ray.get(ref)
+        except ray.exceptions.RayTaskError as error:
+            raise _cause(error) from error
+        except ray.exceptions.RayError as error:
+            raise TaskFailed(f"{type(error).__name__} on {item}, after {RETRIES} retries") from error
+        yield item, result
+
+
+def _cause(error: Any) -> Exception:
+    """What the task itself raised (without Ray's class around it), or that it failed."""
+    if isinstance(error.cause, BadInput):
+        return error.cause
+    return TaskFailed(f"a task failed: {str(error).strip().splitlines()[-1]}")
+
+
+class Tasks:
+    """Functions of the library as Ray tasks: CPUs asked for, threads pinned, crashes retried."""
+
+    def __init__(
+        self, ray: Any, solver: SolverChoice, home: str | None = None, window_per_cpu: float = 2.0
+    ) -> None:
+        self.ray, self.solver, self.home = ray, solver, home
+        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.window = max(2, round(window_per_cpu * cpus / solver.threads))
+        if solver.threads > cpus:
+            raise BadInput(f"solver.threads is {solver.threads}, but the cluster has {cpus} CPUs")
+        self._remote: dict[tuple[Any, bool], Any] = {}
+
+    def put(self, value: Any) -> Any:
+        return self.ray.put(value)
+
+    def start(self, function: Callable[..., Any], *arguments: Any, solves: bool = False) -> Any:
+        """A reference to the result of a task that runs somewhere."""
+        key = (function, solves)
+        if key not in self._remote:
+            resources = {self.solver.licence: 1} if solves and self.solver.licence else None
+            self._remote[key] = self.ray.remote(
+                num_cpus=self.solver.threads,
+                max_retries=RETRIES,
+                retry_exceptions=list(TRANSIENT),
+                resources=resources,
+            )(_pinned_call)
+        pins = (self.solver.threads, self.solver.affinity, self.home)
+        return self._remote[key].remote(function, pins, *arguments)
+
+    def run(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
+    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Run a function on each tuple of arguments; yields (arguments, result) as they end."""
+        return fan_out(self.ray, lambda c: self.start(function, *c, solves=solves), calls, self.window)
+
+
+def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None], *arguments: Any) -> T:
+    threads, affinity, home = pins
+    if home is not None:
+        import ray
+
+        if ray.get_runtime_context().get_node_id() != home:  # a node that joined later
+            raise BadInput("the output is a local path and the cluster has several nodes; say shared = true")
+    with pinned(threads, affinity):
+        try:
+            return function(*arguments)
+        except OSError as error:
+            if isinstance(error, TRANSIENT) or PASSING.search(str(error)):
+                time.sleep(PAUSE * (0.5 + random.random()))
+                raise ConnectionError(str(error)) from None
+            raise
+
+
+def patiently(function: Callable[..., T], *arguments: Any) -> T:
+    """What the driver itself asks of the storage, with the same patience."""
+    for _ in range(RETRIES):
+        try:
+            return function(*arguments)
+        except OSError as error:
+            if not isinstance(error, TRANSIENT) and not PASSING.search(str(error)):
+                raise
+            stop_if_asked()
+            time.sleep(PAUSE)
+    return function(*arguments)
+
+
+def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:
+    """In an order that mixes hard and easy shards, so that the last ones are not all hard."""
+    mixed = list(items)
+    random.Random(seed).shuffle(mixed)
+    return mixed

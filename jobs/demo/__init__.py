@@ -1,0 +1,1 @@
+"""`robustcf demo`: a first look on embedded data."""

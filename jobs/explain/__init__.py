@@ -1,0 +1,1 @@
+"""`robustcf explain`: one customer, printed for a person."""

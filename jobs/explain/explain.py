@@ -1,0 +1,242 @@
+"""`robustcf explain`: one customer, printed for a person, drawn, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from robustcf import Counterfactual, DirectSAA, Explainer, Method, Naive
+from robustcf.forest.forest import Label
+from robustcf.show import as_record, method_title
+
+from ..inputs.errors import BadInput, reporting_bad_input
+from ..terminal.printable import escaped
+from ..terminal.printing import console, print_counterfactual, table
+from .customer import Subject
+
+MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
+PICTURES = (".png", ".svg", ".pdf")
+MOST_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for on the command line."""
+
+    alphas: tuple[float, ...] = (0.05,)
+    naive: bool = False
+    target: str | None = None
+    seed: int = 0
+    solver: str = "auto"
+    time_limit: float = 60.0
+    menu: bool = True
+    forests: int = 0
+    plot: str | None = None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A customer's answers: the grid in one, and where in it each question is."""
+
+    subject: Subject
+    explainer: Explainer
+    answers: list[Counterfactual]
+    menu: list[Counterfactual]
+    measured: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
+        """Of how many retrained forests, how many agree with the answer."""
+        return self.measured.get(id(cf))
+
+
+def run(subject: Subject, request: Request, as_json: bool) -> None:
+    """Explain, draw, print; exit code 1 if an answer failed its own check."""
+    if request.plot is not None and not request.plot.lower().endswith(PICTURES):
+        raise BadInput(f"--plot {request.plot}: the name must end in {', '.join(PICTURES)}")
+    done = explain(subject, request)
+    if as_json:
+        typer.echo(escaped(json.dumps(_record(done), indent=2, ensure_ascii=False, allow_nan=False)))
+    else:
+        _print(done)
+    if request.plot is not None:
+        typer.echo(_draw(done, request.plot), err=True)
+    if any(cf.status == "error" for cf in done.answers):
+        raise typer.Exit(1)
+
+
+def explain(subject: Subject, request: Request) -> Explained:
+    """All methods in one grid (their bounds are shared), then the retraining."""
+    with reporting_bad_input(ValueError):
+        asked: list[Method] = [Naive()] if request.naive else []
+        asked += [DirectSAA(alpha) for alpha in request.alphas]
+        menu: list[Method] = []
+        if request.menu or request.plot is not None:
+            menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *request.alphas}, reverse=True))]
+        methods = list(dict.fromkeys([*asked, *menu]))
+        explainer = Explainer(
+            subject.forest,
+            subject.schema,
+            methods,
+            target=None if request.target is None else _label(subject, request.target),
+            solver=request.solver,
+            time_limit=request.time_limit,
+            seed=request.seed,
+            judge=subject.judge,
+        )
+    found = dict(zip(methods, explainer.explain_grid(subject.row), strict=True))
+    for cf in found.values():
+        if cf.status == "invalid_input":
+            raise BadInput(f"{subject.title}: {cf.reason}")
+    done = Explained(subject, explainer, [found[m] for m in asked], [found[m] for m in menu])
+    if request.forests:
+        done = replace(done, measured=_measured(subject, list(found.values()), request))
+    return done
+
+
+def _label(subject: Subject, text: str) -> Label:
+    for label in subject.forest.classes:
+        if str(label) == text:
+            return label
+    try:
+        return subject.forest.classes[subject.forest.class_index(int(text))]
+    except ValueError as error:
+        shown = text if str(error).startswith("the forest") else repr(text)
+        raise BadInput(
+            f"the forest has no class {shown}; its classes are {list(subject.forest.classes)}"
+        ) from None
+
+
+def _measured(
+    subject: Subject, answers: Sequence[Counterfactual], request: Request
+) -> dict[int, tuple[int, int]]:
+    """How many of the forests trained again agree with each point."""
+    from robustcf.validate import derive_seed, retrain, validity
+
+    if subject.training is None:
+        raise BadInput("measuring needs the rows that the model was trained on: --training and --label")
+    reached = [cf for cf in answers if cf.encoded is not None and cf.target is not None]
+    if not reached:
+        return {}
+    X, y = subject.training
+    threads = min(MOST_THREADS, os.cpu_count() or 1)
+    points = np.array([cf.encoded for cf in reached])
+    agreed = np.zeros(len(reached), dtype=np.int64)
+    with reporting_bad_input():
+        for k in range(request.forests):
+            seed = derive_seed(request.seed, "validation", "same-data", k)
+            again = retrain(subject.forest, X, y, seed, threads=threads)
+            agreed += validity([again], points, [cf.target for cf in reached if cf.target is not None])[:, 0]
+    return {id(cf): (int(n), request.forests) for cf, n in zip(reached, agreed, strict=True)}
+
+
+def _print(done: Explained) -> None:
+    out, subject = console(), done.subject
+    out.print(Text(subject.title, style="bold"))
+    out.print(Text(subject.about))
+    first = (done.answers or done.menu)[0]
+    out.print(f"decision {subject.decision}; score for {first.target}: {first.score_before:.3f}")
+    for cf in done.answers:
+        print_counterfactual(out, done.explainer, subject.row, cf)
+        if cf.point is not None:
+            out.print(_robustness(done, cf))
+    if done.menu and first.status != "already_favourable":
+        _print_menu(out, done)
+    out.print()
+    out.print(Text("The nearest change is proved; that retrained forests agree is statistics.", style="dim"))
+
+
+def _robustness(done: Explained, cf: Counterfactual) -> str:
+    words = f"how robust: predicted {_share(cf.predicted_validity)} (from this forest alone, so optimistic)"
+    agreed = done.agreed(cf)
+    return words if agreed is None else f"{words}; measured {agreed[0]} of {agreed[1]} retrained forests"
+
+
+def _print_menu(out: Console, done: Explained) -> None:
+    out.print()
+    out.print(Text("What more robustness costs", style="bold"))
+    columns = ["advice", "distance", "changes", "predicted"] + ["measured"] * bool(done.measured)
+    made = table(*columns, right=tuple(columns[1:]))
+    for cf in done.menu:
+        line = [method_title(cf.method)]
+        if cf.point is None or cf.status == "no_recourse":
+            line += ["no way" if cf.status == "no_recourse" else cf.status, "", ""] + [""] * bool(
+                done.measured
+            )
+        else:
+            line += [f"{cf.distance:.4f}", str(cf.n_changed), _share(cf.predicted_validity)]
+            if done.measured:
+                agreed = done.agreed(cf)
+                line.append("" if agreed is None else f"{agreed[0]} of {agreed[1]}")
+        made.add_row(*line)
+    out.print(made)
+
+
+def _share(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.0%}"
+
+
+def _record(done: Explained) -> dict[str, Any]:
+    subject = done.subject
+    return {
+        **subject.facts,
+        "decision": subject.decision,
+        "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
+        "menu": [
+            {
+                "method": cf.method.name,
+                "alpha": cf.method.alpha,
+                "status": cf.status,
+                "threshold": _finite(cf.threshold),
+                "score": _finite(cf.score),
+                "distance": _finite(cf.distance),
+                "n_changed": cf.n_changed if cf.point is not None else None,
+                **_validities(done, cf),
+            }
+            for cf in done.menu
+        ],
+    }
+
+
+def _validities(done: Explained, cf: Counterfactual) -> dict[str, float | None]:
+    agreed = done.agreed(cf)
+    return {
+        "predicted_validity": _finite(cf.predicted_validity),
+        "measured_validity": None if agreed is None else agreed[0] / agreed[1],
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _draw(done: Explained, path: str) -> str:
+    """The trajectory over the menu's α (naive has none); where it is, or why there is none."""
+    from robustcf.insight import trajectory_of
+    from robustcf.report.figures_trajectory import trajectory_figure
+
+    steps = [cf for cf in done.menu if cf.method.alpha is not None]
+    if not any(cf.changes for cf in steps):
+        return f"{path}: not drawn, there is no change to show"
+    steps.sort(key=lambda cf: 1.0 - float(cf.method.alpha or 0.0))
+    figure = trajectory_figure(
+        trajectory_of(done.subject.schema, steps),
+        done.subject.schema,
+        done.subject.row,
+        done.subject.title,
+        [cf.point for cf in steps],
+    )
+    try:
+        figure.savefig(Path(path), dpi=150)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror}") from None
+    return path

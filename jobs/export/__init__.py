@@ -1,0 +1,1 @@
+"""`robustcf export`: one line per customer for other systems."""

@@ -1,0 +1,255 @@
+"""`robustcf export`: one line per customer, for spreadsheets, letters and other people's tools."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from robustcf.schema.schema import Schema
+from robustcf.verify import Demand, Findings
+from robustcf.verify.moves import priced
+from robustcf.verify.sheet import method_of
+
+from ..inputs.errors import BadInput
+from ..inputs.uri import is_local, open_filesystem, parent_of, without_secrets
+from ..run.folder import COUNTERFACTUALS, RunFolder, require_run
+from ..run.spreadsheet import harmless
+from ..terminal.progress import stage
+from ..verify.records import Records, Unit, Unreadable
+from ..verify.tables import block_of, cohorts_of
+from .reasons import Reasons, read_reasons
+
+ENDINGS = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked for on the command line."""
+
+    output: str
+    methods: tuple[str, ...] = ()
+    alphas: tuple[float, ...] = ()
+    reasons: str | None = None
+    most_reasons: int = 4
+
+
+def export_run(address: str, wish: Wish) -> int:
+    """Write the table; how many customers it has."""
+    if not parent_of(wish.output)[1].lower().endswith(ENDINGS):
+        raise BadInput(f"{without_secrets(wish.output)}: the output's name must end in .csv or .parquet")
+    run, manifest = require_run(address)
+    findings = Findings()
+    try:
+        records = Records(run, manifest, findings)
+        return _Export(run, records, wish).go()
+    except Unreadable as error:
+        raise BadInput(f"{run.showing('manifest.json')}: {error}") from None
+
+
+class _Export:
+    def __init__(self, run: RunFolder, records: Records, wish: Wish) -> None:
+        self.run, self.records, self.wish = run, records, wish
+        self.chosen = _chosen(records.demands, wish)
+        self.scenarios = list(records.units[0].seeds) if records.units else []
+        schemas = {unit.schema: unit for unit in records.units}
+        names = {f.name for unit in schemas.values() for f in self._schema(unit).features}
+        self.reasons = Reasons() if wish.reasons is None else read_reasons(wish.reasons, sorted(names))
+        self.schema = self._columns()
+
+    def _schema(self, unit: Unit) -> Schema:
+        schema = self.records.schema(unit.schema)
+        if schema is None:
+            raise BadInput(f"{self.run.showing(unit.schema)} cannot be read")
+        return schema
+
+    def _columns(self) -> pa.Schema:
+        number, text = pa.float64(), pa.string()
+        first: list[tuple[str, Any]] = [("id", text)]
+        if self.records.kind == "sweep":
+            first = [("dataset", text), ("simulation", pa.int32()), ("n_trees", pa.int32()), ("id", text)]
+        first += [(f"cohort_{name}", text) for name in self.records.cohorts]
+        first += [("decision", text), ("score_before", number)]
+        for demand in self.chosen:
+            own: list[tuple[str, Any]] = [("status", text), ("note", text), ("distance", number)]
+            own += [("score_after", number), ("validity_predicted", number)]
+            own += [(f"validity_{_slug(s)}", number) for s in self.scenarios]
+            own += [("changes", text), ("reason_codes", text), ("reason_texts", text)]
+            first += [(f"{slug(demand)}_{name}", kind) for name, kind in own]
+        return pa.schema(first)
+
+    def go(self) -> int:
+        written = 0
+        with (
+            _writer(self.wish.output, self.schema) as write,
+            stage("exporting", self.records.rows) as progress,
+        ):
+            for unit in self.records.units:
+                name = f"counterfactuals/{unit.shard}"
+                try:
+                    with self.run.open_parquet(name) as file:
+                        table = file.read()
+                except (OSError, pa.ArrowException) as error:
+                    raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
+                if not table.schema.equals(COUNTERFACTUALS):
+                    raise BadInput(f"{self.run.showing(name)}: not a table of counterfactuals")
+                if len(table):
+                    wide = self._wide(unit, table.combine_chunks())
+                    write(wide)
+                    written += len(wide)
+                progress.advance(len(table))
+        return written
+
+    def _wide(self, unit: Unit, table: pa.Table) -> pa.Table:
+        """One line for each customer of a shard."""
+        block = block_of(unit.shard, table, len(self._schema(unit).columns), Findings())
+        frame = block.frame
+        codes, ids = pd.factorize(frame["instance_id"].to_numpy(dtype=object))
+        method = method_of(frame, self.records.demands)
+        head = np.full(len(ids), -1)
+        place = {}
+        for demand in self.chosen:
+            mine = np.flatnonzero(method == self.records.demands.index(demand))
+            place[demand] = np.full(len(ids), -1)
+            place[demand][codes[mine]] = mine
+            head = np.where(head < 0, place[demand], head)
+        columns: dict[str, Any] = {"id": pa.array(ids, pa.string())}
+        for name in ("dataset", "simulation", "n_trees"):
+            columns[name] = _taken(table[name], head)
+        for name, values in cohorts_of(table, self.records.cohorts).items():
+            columns[f"cohort_{name}"] = _taken(pa.array(values, pa.string()), head)
+        columns["decision"] = _taken(_decisions(table), head)
+        columns["score_before"] = _taken(table["score_before"], head)
+        more = self._words(unit, block) | self._measured(unit, table)
+        for demand, rows in place.items():
+            for name, values in {
+                "status": table["status"],
+                "note": table["reason"],
+                "distance": table["distance"],
+                "score_after": table["score_after"],
+                "validity_predicted": table["predicted_validity"],
+                **more,
+            }.items():
+                columns[f"{slug(demand)}_{name}"] = _taken(values, rows)
+        return pa.table({f.name: columns[f.name] for f in self.schema}, schema=self.schema)
+
+    def _words(self, unit: Unit, block: Any) -> dict[str, pa.Array]:
+        """Changes and reasons of every row as text."""
+        changes, n = block.changes, len(block.at)
+        told: list[list[str]] = [[] for _ in range(n)]
+        for row, *move in zip(
+            changes.row.tolist(), changes.feature, changes.before, changes.after, strict=True
+        ):
+            told[row].append("{}: {} -> {}".format(*move))
+        cost, up = priced(self._schema(unit), changes)
+        ranked = self.reasons.ranked(changes, cost, up, n, self.wish.most_reasons)
+        words = {
+            "changes": ["; ".join(own) for own in told],
+            "reason_codes": ["; ".join(code for code, _ in own) for own in ranked],
+            "reason_texts": ["; ".join(text for _, text in own) for own in ranked],
+        }
+        rows = np.full(len(block.frame), -1)
+        rows[block.at] = np.arange(n)
+        return {name: _taken(pa.array(values, pa.string()), rows) for name, values in words.items()}
+
+    def _measured(self, unit: Unit, table: pa.Table) -> dict[str, pa.Array]:
+        """Per scenario, the share of forests trained again that agree with each row's point."""
+        found: dict[str, pa.Array] = {}
+        name = f"validation/{unit.shard}"
+        if not self.scenarios:
+            return found
+        point = np.flatnonzero(table["point"].is_valid().to_numpy())
+        try:
+            with self.run.open_parquet(name) as file:
+                validation = file.read(columns=["instance_id", "scenario", "valid"])
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
+        for scenario in self.scenarios:
+            own = validation.filter(pc.equal(validation["scenario"], scenario)).combine_chunks()
+            if not own["instance_id"].equals(table["instance_id"].take(pa.array(point))):
+                raise BadInput(f"{self.run.showing(name)} does not belong to counterfactuals/{unit.shard}")
+            lists = own["valid"].combine_chunks()
+            row = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+            good = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+            share = np.full(len(table), np.nan)
+            share[point] = np.bincount(row, weights=good, minlength=len(own)) / np.maximum(
+                np.bincount(row, minlength=len(own)), 1
+            )
+            found[f"validity_{_slug(scenario)}"] = pa.array(share, from_pandas=True)
+        return found
+
+
+def _chosen(demands: Sequence[Demand], wish: Wish) -> list[Demand]:
+    named, alphas = wish.methods, wish.alphas
+    chosen = [
+        d
+        for d in demands
+        if (not named or d.name in named)
+        and (not alphas or d.alpha in alphas or (d.alpha is None and d.name in named))
+    ]
+    if not chosen:
+        raise BadInput(f"no such method in this run; it has {', '.join(map(str, demands))}")
+    return chosen
+
+
+def slug(demand: Demand) -> str:
+    """A method as the start of a column's name.
+
+    >>> slug(Demand("direct-saa", 0.05, None, None, "soft"))
+    'direct_saa_alpha0_05'
+    """
+    parts = zip(("alpha", "beta", "parameter"), demand.key[1:], strict=True)
+    return _slug("_".join([demand.name, *(f"{k}{v:g}" for k, v in parts if v is not None)]))
+
+
+def _slug(text: str) -> str:
+    return text.replace("-", "_").replace(".", "_")
+
+
+def _decisions(table: pa.Table) -> pa.Array:
+    words = {"already_favourable": "favourable", "invalid_input": "not readable"}
+    return pa.array([words.get(s, "denied") for s in table["status"].to_pylist()], pa.string())
+
+
+def _taken(values: Any, rows: np.ndarray) -> Any:
+    """Values at rows; null at -1."""
+    return values.take(pa.array(rows, mask=rows < 0))
+
+
+@contextmanager
+def _writer(output: str, schema: pa.Schema) -> Iterator[Any]:
+    """Writes tables one after the other; on a disk the file is there whole or not at all."""
+    filesystem, path = open_filesystem(output)
+    local = is_local(output)
+    target = path
+    if local:
+        target = str(Path(path).with_name(f".{Path(path).name}.{uuid.uuid4().hex}.part"))
+    try:
+        if local:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with filesystem.open_output_stream(target) as sink:
+            if path.lower().endswith(".csv"):
+                with pyarrow.csv.CSVWriter(sink, harmless(schema.empty_table()).schema) as file:
+                    yield lambda table: file.write_table(harmless(table))
+            else:
+                with pq.ParquetWriter(sink, schema, compression="zstd") as file:
+                    yield file.write_table
+        if local:
+            os.replace(target, path)
+    except OSError as error:
+        raise BadInput(f"{without_secrets(output)}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if local:
+            with suppress(OSError):
+                Path(target).unlink()

@@ -1,0 +1,1 @@
+"""Everything a user hands in: configs, addresses, tables, models, data sets."""

@@ -1,0 +1,347 @@
+"""TOML configs as frozen values: every key known and typed, or one line that names what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from robustcf.support.documents import DocumentError, parse_toml
+
+from .errors import BadInput
+from .uri import absolute, without_secrets
+
+T = TypeVar("T")
+Label = str | int | float | bool
+MOST_METHODS = 1000  # of one table; a customer with so many takes hours
+
+
+@dataclass(frozen=True)
+class Model:
+    """The explained model and the decision that customers want.
+
+    Either `forest`, a folder made by `save_forest`, with `schema`; or `file`, a fitted pipeline stored
+    with skops (or a pickle, if `trust_pickle`), whose `schema` may be left out.
+    """
+
+    favourable: Label
+    forest: str | None = None
+    schema: str | None = None
+    file: str | None = None
+    trust_pickle: bool = False
+    voting: Literal["soft", "hard"] = "soft"
+
+
+@dataclass(frozen=True)
+class Customers:
+    """The customer table: Parquet or CSV, a file, a glob or a URI."""
+
+    data: str
+    id: str | None = None
+    cohort: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the forest was trained on; `later` are rows that came since (scenario `evolving`)."""
+
+    data: str
+    label: str
+    later: str | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How many forests are trained again, and how."""
+
+    forests: int = 20
+    scenarios: tuple[str, ...] = ("same-data",)
+
+
+@dataclass(frozen=True)
+class SolverChoice:
+    """The engine and its limits; `licence` names the Ray resource that stands for a licence.
+
+    `time_limit` is seconds for a row and method, `memory_limit` GB of a worker's solver (0: none).
+    """
+
+    name: str = "auto"
+    time_limit: float = 60.0
+    memory_limit: float = 4.0
+    threads: int = 1
+    affinity: bool = False
+    licence: str | None = None
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How the work is cut: about `seconds` each, or exactly `rows` customers on average."""
+
+    seconds: float = 20.0
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The experiment: every combination of these is run."""
+
+    datasets: tuple[str, ...]
+    simulations: int = 40
+    rows: int = 5
+    trees: tuple[int, ...] = (100,)
+    depth: int = 4
+    first_share: float = 1.0
+    voting: Literal["soft", "hard"] = "soft"
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """`robustcf audit`."""
+
+    output: str
+    model: Model
+    customers: Customers
+    method: tuple[Mapping[str, Any], ...]
+    training: Training | None = None
+    validation: Validation = field(default_factory=Validation)
+    solver: SolverChoice = field(default_factory=SolverChoice)
+    shard: Sharding = field(default_factory=Sharding)
+    previous: str | None = None
+    keep_valid: bool = False
+    seed: int = 0
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class SweepConfig:
+    """`robustcf sweep`."""
+
+    output: str
+    sweep: Grid
+    method: tuple[Mapping[str, Any], ...]
+    validation: Validation = field(default_factory=Validation)
+    solver: SolverChoice = field(default_factory=SolverChoice)
+    seed: int = 0
+    shared: bool = False
+
+
+PATHS = {
+    AuditConfig: ("output", "previous"),
+    SweepConfig: ("output",),
+    Model: ("forest", "schema", "file"),
+    Customers: ("data",),
+    Training: ("data", "later"),
+}
+
+
+def read_config(kind: type[T], path: str | Path) -> T:
+    """Read a TOML file; relative paths in it are relative to the file's folder."""
+    path = Path(path)
+    try:
+        document = parse_toml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    except (DocumentError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: not a TOML file: {error}") from None
+    _refuse_odd_numbers(document, str(path))
+    config = parse(kind, document, str(path), base=path.parent)
+    check_config(config, str(path))
+    return config
+
+
+def _refuse_odd_numbers(value: Any, where: str) -> None:
+    """`nan` and `inf` are numbers to TOML; no key here means them, and JSON cannot hold them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{where} is {value}; give a finite number")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_odd_numbers(inner, f"{where}: {key}")
+    if isinstance(value, list):
+        for inner in value:
+            _refuse_odd_numbers(inner, where)
+
+
+def parse(kind: type[T], table: Any, where: str, base: Path = Path()) -> T:
+    """A table as a dataclass, key by key."""
+    if not isinstance(table, Mapping):
+        raise BadInput(f"{where}: expected a table, not {table!r}")
+    hints = get_type_hints(kind)
+    known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in known:
+            raise BadInput(f"{where}: unknown key {key!r}; known here: {', '.join(known)}")
+    given: dict[str, Any] = {}
+    for name, f in known.items():
+        if name in table:
+            given[name] = _value(hints[name], table[name], f"{where}: {name}", base)
+        elif f.default is MISSING and f.default_factory is MISSING:
+            raise BadInput(f"{where}: key {name!r} is missing")
+    for name in PATHS.get(kind, ()):
+        if given.get(name) is not None:
+            given[name] = absolute(given[name], base)
+    return kind(**given)
+
+
+def _value(hint: Any, value: Any, where: str, base: Path) -> Any:
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        options = [h for h in get_args(hint) if h is not types.NoneType]
+        if len(options) == 1:
+            return _value(options[0], value, where, base)
+        if type(value) in options:
+            return value
+        raise BadInput(f"{where} must be a word or a number, not {value!r}")
+    if dataclasses.is_dataclass(hint):
+        return parse(typing.cast(type, hint), value, where, base)
+    if origin is Literal:
+        if value not in get_args(hint):
+            raise BadInput(f"{where} is {value!r}; choose among {', '.join(map(str, get_args(hint)))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise BadInput(f"{where} must be a list, not {value!r}")
+        return tuple(_value(get_args(hint)[0], v, where, base) for v in value)
+    if hint is float and type(value) is int:
+        return float(value)
+    wanted = Mapping if origin is not None else hint
+    if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
+        words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+        raise BadInput(f"{where} must be {words.get(hint, 'a table')}, not {value!r}")
+    return value
+
+
+def check_config(config: Any, where: str) -> None:
+    """What types cannot say."""
+    from robustcf.solve import solver_names
+    from robustcf.validate import Scenario
+
+    def need(fine: bool, what: str) -> None:
+        if not fine:
+            raise BadInput(f"{where}: {what}")
+
+    need(config.seed >= 0, f"seed is {config.seed}; it must not be negative")
+    need(config.validation.forests >= 1, "validation: forests must be at least 1")
+    need(0 < config.solver.time_limit < math.inf, "solver: time_limit must be positive")
+    need(config.solver.threads >= 1, "solver: threads must be at least 1")
+    need(0 <= config.solver.memory_limit < math.inf, "solver: memory_limit must be a number of GB, or 0")
+    solvers = solver_names()
+    need(config.solver.name in solvers, f"solver: name is {config.solver.name!r}; choose among {solvers}")
+    scenarios = config.validation.scenarios
+    need(len(set(scenarios)) == len(scenarios), "validation: a scenario is listed twice")
+    for name in scenarios:
+        try:
+            Scenario.parse(name)
+        except ValueError as error:
+            raise BadInput(f"{where}: validation: {error}") from None
+    if isinstance(config, AuditConfig):
+        model = config.model
+        need((model.forest is None) != (model.file is None), "model: name either a forest folder or a file")
+        need(model.forest is None or model.schema is not None, "model: a forest folder needs a schema")
+        need(config.shard.seconds > 0, "shard: seconds must be positive")
+        need(config.shard.rows is None or config.shard.rows > 0, "shard: rows must be positive")
+        need(config.previous is not None or not config.keep_valid, "keep_valid needs a previous run")
+        later = config.training is not None and config.training.later is not None
+        need(
+            "evolving" not in scenarios or later or config.training is None,
+            "scenario 'evolving' needs rows that came later: training.later",
+        )
+    if isinstance(config, SweepConfig):
+        grid = config.sweep
+        need(bool(grid.datasets), "sweep: datasets is empty")
+        need(len(set(grid.datasets)) == len(grid.datasets), "sweep: a data set is listed twice")
+        need(bool(grid.trees) and min(grid.trees) >= 1, "sweep: trees must be at least 1")
+        need(len(set(grid.trees)) == len(grid.trees), "sweep: a number of trees is listed twice")
+        need(min(grid.simulations, grid.rows, grid.depth) >= 1, "sweep: counts must be at least 1")
+        need(0 < grid.first_share <= 1, "sweep: first_share must lie in (0, 1]")
+        need(
+            "evolving" not in scenarios or grid.first_share < 1,
+            "scenario 'evolving' needs a first forest trained on fewer rows: sweep.first_share = 0.8",
+        )
+    methods_of(config, where)
+
+
+def methods_of(config: Any, where: str = "config") -> list[Any]:
+    """The methods that the `[[method]]` tables ask for, lists of parameters multiplied out."""
+    from robustcf.methods import values as library
+
+    kinds: dict[str, Any] = {
+        str(getattr(c, "name", "")): c
+        for c in vars(library).values()
+        if isinstance(c, type) and dataclasses.is_dataclass(c) and isinstance(getattr(c, "name", None), str)
+    }
+    if not config.method:
+        raise BadInput(f"{where}: no [[method]] given")
+    found: list[Any] = []
+    for table in config.method:
+        found += _methods(dict(table), kinds, where)
+    seen = set()
+    for method in found:
+        key = (method.name, method.alpha, method.beta, getattr(method, "parameter", None))
+        if key in seen:  # the tables could not tell them apart
+            raise BadInput(f"{where}: method {method} is listed twice")
+        seen.add(key)
+    return found
+
+
+def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> list[Any]:
+    name = table.pop("name", None)
+    if not isinstance(name, str) or name not in kinds:
+        raise BadInput(f"{where}: method: name is {name!r}; choose among {', '.join(sorted(kinds))}")
+    names = [f.name for f in dataclasses.fields(kinds[name])]
+    for key in table:
+        if key not in names:
+            known = ", ".join(names) or "it takes none"
+            raise BadInput(f"{where}: method {name!r}: unknown key {key!r}; known here: {known}")
+    if "method" in table:
+        if not isinstance(table["method"], Mapping):
+            raise BadInput(f"{where}: method {name!r}: method must be a table, not {table['method']!r}")
+        table["method"] = _methods(dict(table["method"]), kinds, where)
+    lists = [v if isinstance(v, list) else [v] for v in table.values()]
+    if (asked := math.prod(map(len, lists))) > MOST_METHODS:
+        raise BadInput(
+            f"{where}: method {name!r}: its lists make {asked:,} methods; at most {MOST_METHODS:,}"
+        )
+    made = []
+    for values in itertools.product(*lists):
+        try:
+            made.append(kinds[name](**dict(zip(table, values, strict=True))))
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"{where}: method {name!r}: {error}") from None
+    return made
+
+
+def as_plain(config: Any) -> dict[str, Any]:
+    """The config as JSON can hold it, without credentials in its addresses."""
+    plain = json.loads(json.dumps(dataclasses.asdict(config)))
+    return typing.cast(dict[str, Any], _cleaned(plain))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _cleaned(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(v) for v in value]
+    return without_secrets(value) if isinstance(value, str) else value
+
+
+def config_hash(config: Any) -> str:
+    """SHA-256 of what decides the rows; where they are written and how they are cut do not."""
+    return plain_hash(as_plain(config))
+
+
+def plain_hash(plain: dict[str, Any]) -> str:
+    """The same of a config as a manifest holds it."""
+    plain = {**plain, "solver": dict(plain["solver"])}
+    for key in ("output", "shared", "shard"):
+        plain.pop(key, None)
+    for key in ("memory_limit", "threads", "affinity", "licence"):
+        plain["solver"].pop(key, None)
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,220 @@
+"""The user's own model, from wherever it is: a forest folder, a skops file, or (trusted) a pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+import warnings
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from robustcf import Forest, Judge, Schema, SchemaError
+from robustcf.pipeline.read import ReadModel, read_model
+from robustcf.support.documents import DocumentError, parse_toml
+
+from ..run.forests import open_forest
+from .config import Model, Training
+from .errors import BadInput, one_line
+from .tables import read_table
+from .uri import is_local, open_filesystem, without_secrets
+
+FILES = (".skops", ".joblib", ".pkl", ".pickle")
+# What a skops file of a pipeline may hold beyond what skops itself trusts: data, and names of types.
+ALLOWED = {
+    "builtins.object",
+    "numpy.dtype",
+    "numpy.floating",
+    "numpy.generic",
+    "numpy.inexact",
+    "numpy.integer",
+    "numpy.number",
+    "pandas.CategoricalDtype",
+    "sklearn.compose._column_transformer._RemainderColsList",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.tree._tree.Tree",
+}
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model's file as bytes, to be opened where it is needed.
+
+    Ray's store hands out read-only objects, which a scikit-learn model may not be: a worker gets
+    the file and opens it itself. The bytes are an array, so that they are shared and not copied.
+    """
+
+    name: str
+    content: np.ndarray = field(repr=False, compare=False)
+    digest: str
+    trust_pickle: bool
+
+    def open(self) -> Any:
+        """The scikit-learn model."""
+        return _loaded(self.content.tobytes(), self.name, self.trust_pickle)
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model at an address; `read` and `file` are None for a forest folder, which knows no raw columns."""
+
+    address: str
+    forest: Forest
+    read: ReadModel | None
+    file: ModelFile | None = None
+
+    def schema(self, address: str | None = None, data: pd.DataFrame | None = None) -> Schema:
+        """Its schema: a file's word first, then the model's, then what the data shows."""
+        if self.read is not None and address is not None:
+            return self.read.schema(data, _document(address), without_secrets(address))
+        if self.read is not None:
+            return self.read.schema(data)
+        if address is not None:
+            return read_schema(address)
+        raise BadInput(f"{without_secrets(self.address)}: a forest folder needs a schema file beside it")
+
+
+def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
+    """Read a model: a forest folder, a skops file, or a pickle if the user trusts it.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, or would have to be trusted and is not.
+    """
+    if not address.lower().endswith(FILES) and not _is_file(address):
+        return OpenedModel(address, open_forest(address), None)
+    shown, content = without_secrets(address), _bytes(address)
+    read = read_model(_loaded(content, shown, trust_pickle, warn=True))
+    digest = hashlib.sha256(content).hexdigest()
+    file = ModelFile(shown, np.frombuffer(content, dtype=np.uint8), digest, trust_pickle)
+    return OpenedModel(address, read.forest, read, file)
+
+
+def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) -> Any:
+    """The model in a file, and a word on stderr if another version of scikit-learn wrote it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if _is_skops(content):
+            model = _load_skops(content, shown)
+        elif trust_pickle:
+            model = _load_pickle(content, shown)
+        else:
+            raise BadInput(
+                f"{shown}: a pickle can run any code when it is loaded. Store the model with skops, or, if "
+                "you trust the file, say --trust-pickle (in a config: trust_pickle = true under [model])"
+            )
+    for warning in caught if warn else ():
+        if type(warning.message).__name__ == "InconsistentVersionWarning":
+            words = str(warning.message).split(". ")[0]
+            typer.echo(f"robustcf: {one_line(f'{shown}: {words}')}", err=True)
+            break
+    return model
+
+
+_judges: dict[tuple[str, str], Judge] = {}
+
+
+def judge_of(file: ModelFile, schema: Schema) -> Judge:
+    """The model in a file as the judge of raw rows, opened once per process."""
+    key = (file.digest, schema.fingerprint)
+    if key not in _judges:
+        _judges.clear()
+        _judges[key] = read_model(file.open()).judge(schema)
+    return _judges[key]
+
+
+def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, Schema, ModelFile | None]:
+    """What a config's `[model]` means, and the model's file, which judges raw rows.
+
+    Ranges that the model does not say come from the training rows. A forest folder has no such file.
+    """
+    address = model.forest if model.file is None else model.file
+    assert address is not None  # the config was checked
+    opened = open_model(address, model.trust_pickle)
+    data = None
+    if opened.read is not None and training is not None and not _is_whole(model.schema, opened.read):
+        data = raw_rows(training.data, opened.read)
+    return opened.forest, opened.schema(model.schema, data), opened.file
+
+
+def read_schema(address: str) -> Schema:
+    """A schema file at any address."""
+    text = _bytes(address)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "schema.toml"
+        copy.write_bytes(text)
+        return Schema.from_toml(copy)
+
+
+def raw_rows(address: str, read: ReadModel) -> pd.DataFrame:
+    """The columns of a table that a model asks for."""
+    frame: pd.DataFrame = read_table(address, list(dict.fromkeys(t.name for t in read.tracks))).to_pandas()
+    return frame
+
+
+def _is_whole(address: str | None, read: ReadModel) -> bool:
+    """Whether a schema file describes every column, so that no data needs to be looked at."""
+    if address is None:
+        return False
+    tables = _document(address).get("feature", [])
+    told = {t.get("name") for t in tables if isinstance(t, dict) and "kind" in t}
+    return told >= {track.name for track in read.tracks}
+
+
+def _document(address: str) -> dict[str, Any]:
+    try:
+        return parse_toml(_bytes(address).decode("utf-8"))
+    except (DocumentError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{without_secrets(address)}: not a TOML file: {error}") from None
+
+
+def _is_file(address: str) -> bool:
+    return is_local(address) and Path(open_filesystem(address)[1]).is_file()
+
+
+def _bytes(address: str) -> bytes:
+    filesystem, path = open_filesystem(address)
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            content: bytes = stream.read()
+            return content
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _is_skops(content: bytes) -> bool:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return "schema.json" in archive.namelist()
+    except zipfile.BadZipFile:
+        return False
+
+
+def _load_skops(content: bytes, shown: str) -> Any:
+    import skops.io
+
+    try:
+        found = set(skops.io.get_untrusted_types(data=content))
+        if not found - ALLOWED:
+            return skops.io.loads(content, trusted=sorted(found))
+    except Exception as error:  # a broken file fails in any way
+        raise BadInput(f"{shown}: not a readable skops file: {type(error).__name__}: {error}") from None
+    raise BadInput(f"{shown}: holds types that are not allowed: {', '.join(sorted(found - ALLOWED))}")
+
+
+def _load_pickle(content: bytes, shown: str) -> Any:
+    import joblib
+
+    try:
+        return joblib.load(io.BytesIO(content))
+    except Exception as error:  # a pickle may run anything, and fail in any way
+        raise BadInput(f"{shown}: cannot be loaded: {type(error).__name__}: {error}") from None

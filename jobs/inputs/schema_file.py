@@ -1,0 +1,215 @@
+"""`robustcf schema`: a commented schema file to edit, from a model and a table."""
+
+from __future__ import annotations
+
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import tomli_w
+
+from robustcf import Schema
+from robustcf.schema.feature import Feature
+from robustcf.schema.sentinels import Sentinels, find_sentinels
+from robustcf.schema.values import numbers_of
+
+from ..terminal.printable import printable
+from .errors import BadInput, one_line, reporting_bad_input
+from .model_file import open_model, raw_rows
+from .tables import column_names, read_table
+
+HEAD = """\
+# The columns that {model} asks for, seen in {data}.
+# Edit it and name it as `schema` under [model], or with --schema. What may be said of a column:
+#   action = "free", "fixed", "increase" or "decrease": where its value may move
+#   lower, upper: bounds that no customer and no advice may pass; step: advice in whole multiples of it
+#   allowed = [...]: the only values that advice may end on
+#   weight: the price of its whole range (of half a change, for categories); unit, label: for people
+#   at_most_up, forbidden, cost_table, [[link]], max_changes: see docs/constraints.md
+#   low, high: the range that counts as distance 1 and, without bounds, the limit of the search
+"""
+CODING = ("transform", "codes", "missing")
+WIDTH = 100
+# Words in a column's name that make a move of it bad advice.
+FIXED = ("sex", "gender", "race", "ethnic", "nationality", "native", "religion", "birth", "citizen")
+RISING = ("age", "seniority", "tenure")
+
+
+def write(
+    model: str, data: str, output: str | None, label: str | None, trust_pickle: bool
+) -> tuple[str, list[str]]:
+    """The text of the file, also written to `output`, if given; and a warning for each doubtful column."""
+    with reporting_bad_input(ValueError):
+        opened = open_model(model, trust_pickle)
+        if opened.read is not None:
+            frame = raw_rows(data, opened.read)
+            schema = opened.schema(data=frame)
+        else:
+            frame = _typed(read_table(data, [c for c in column_names(data) if c != label]).to_pandas())
+            schema = Schema.from_frame(frame)
+            if len(schema.columns) != opened.forest.n_features:
+                raise BadInput(
+                    f"{data} encodes to {len(schema.columns)} columns, but the forest takes "
+                    f"{opened.forest.n_features}; name a label column with --label"
+                )
+    text = schema_text(schema, frame, Path(model).name, Path(data).name)
+    if output is not None:
+        try:
+            Path(output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"{output}: cannot be written: {error.strerror}") from None
+    doubtful = [(f, _sentinels(f, frame[f.name])) for f in schema.features]
+    return text, [
+        f"{f.name}: {_doubt(found)}. {_remedy(f, found)}" for f, found in doubtful if found is not None
+    ]
+
+
+def schema_text(schema: Schema, frame: pd.DataFrame, model: str, data: str) -> str:
+    """A schema as TOML with comments; `Schema.from_toml` reads the same schema back."""
+    parts = [HEAD.format(model=one_line(model), data=one_line(data))]
+    tables = tomllib.loads(schema.to_toml())["feature"]
+    for feature, table in zip(schema.features, tables, strict=True):
+        parts.append(_feature_text(feature, table, frame[feature.name]))
+    return "\n".join(parts)
+
+
+def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) -> str:
+    lines = [
+        "[[feature]]",
+        _line("name", table["name"]),
+        _line("kind", table["kind"], _seen(feature, column)),
+    ]
+    lines.append(
+        _line("action", table["action"], 'or "fixed"' + (', "increase", "decrease"' * feature.ordered))
+    )
+    if (found := _sentinels(feature, column)) is not None:
+        lines += [f"# WARNING: {_doubt(found)}.", f"# {_remedy(feature, found)}"]
+    if advice := _advice(feature):
+        lines.append(f'# action = "{advice}"  # a suggestion, from its name')
+    coded = feature.transform is not None or feature.codes is not None
+    skipped = {"name", "kind", "action", *CODING, *(("scaling",) if coded else ())}
+    notes = {"weight": _price(feature), "allowed": _gone(feature)}
+    lines += [_line(key, value, notes.get(key, "")) for key, value in table.items() if key not in skipped]
+    if feature.is_number and feature.action != "fixed":
+        lines.append(f"# lower = {feature.span[0]:g}")
+        lines.append(f"# upper = {feature.span[1]:g}")
+    if "unit" not in table and feature.is_number:
+        lines.append('# unit = ""')
+    coding = [_line(key, table[key]) for key in CODING if key in table]
+    if coding:
+        lines += [
+            "# How the model sees it. With a model file, that is read from the model, not from here.",
+            *coding,
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _sentinels(feature: Feature, column: pd.Series) -> Sentinels | None:
+    """Numbers of a column that may stand for something else; only where they are part of the range."""
+    if not feature.is_number or feature.action == "fixed" or feature.allowed is not None:
+        return None
+    found = find_sentinels(numbers_of(column))
+    if found is None or (feature.span[0] >= found.low and feature.span[1] <= found.high):
+        return None
+    return found
+
+
+def _doubt(found: Sentinels) -> str:
+    numbers = " and ".join(f"{n:.15g}" for n in found.numbers)
+    rows = "1 row" if found.rows == 1 else f"{found.rows:,} rows"
+    are = "is" if len(found.numbers) == 1 else "are"
+    return (
+        f"{numbers} ({rows}) {are} far from all other values ({found.low:.15g} to {found.high:.15g}) and "
+        "part of the range that counts as distance 1"
+    )
+
+
+def _remedy(feature: Feature, found: Sentinels) -> str:
+    """What to do. A range that also scales what the model sees cannot be changed; a bound can be set."""
+    scales = feature.scaling == "minmax" and feature.transform is None
+    low, high = ("lower", "upper") if scales else ("low", "high")
+    ends = []
+    if found.numbers[0] < found.low:
+        ends.append(f"{low} = {found.low:.15g}")
+    if found.numbers[-1] > found.high:
+        ends.append(f"{high} = {found.high:.15g}")
+    refused = " (customers beyond it are then refused)" if scales else ""
+    if feature.kind == "discrete":
+        ends, refused = ["allowed to the other values"], ""
+    return (
+        "If it means something else, such as unknown, make it a missing value and train again, or set "
+        f"{' and '.join(ends)}{refused}."
+    )
+
+
+def _seen(feature: Feature, column: pd.Series) -> str:
+    """What the table shows of a column."""
+    gone = int(column.isna().sum())
+    missing = f", {gone:,} missing" if gone else ""
+    if feature.is_number:
+        numbers = numbers_of(column)
+        distinct = len(pd.unique(numbers[~pd.isna(numbers)]))
+        if not distinct:
+            return f"observed: nothing{missing}"
+        low, high = pd.Series(numbers).min(), pd.Series(numbers).max()
+        return f"observed: {low:g} to {high:g}, {distinct:,} different{missing}"
+    common = column.astype(str).where(column.notna()).value_counts().head(3)
+    often = ", ".join(f"{value} {count:,}×" for value, count in common.items())
+    return f"observed: {' '.join(often.split())}{missing}"
+
+
+def _price(feature: Feature) -> str:
+    return f"a change costs {2 * feature.cost_weight:g}" if feature.kind == "categorical" else ""
+
+
+def _gone(feature: Feature) -> str:
+    return f"{feature.missing!r} stands for a missing value" if feature.missing is not None else ""
+
+
+def _advice(feature: Feature) -> str | None:
+    words = feature.name.lower().replace("-", "_").replace(" ", "_")
+    if feature.action != "free":
+        return None
+    if any(word in words for word in FIXED):
+        return "fixed"
+    if feature.ordered and any(part in RISING for part in words.split("_")):
+        return "increase"
+    return None
+
+
+def _line(key: str, value: Any, comment: str = "") -> str:
+    text = f"{key} = {_value(value)}"
+    if len(text) > WIDTH and isinstance(value, list):
+        inner = textwrap.indent(",\n".join(_wrapped(value)), "    ")
+        text = f"{key} = [\n{inner},\n]"
+    return f"{text}  # {printable(comment)}" if comment else text
+
+
+def _wrapped(values: list[Any]) -> list[str]:
+    """A list's items in lines of bounded width."""
+    lines, line = [], ""
+    for item in map(_value, values):
+        if line and len(line) + len(item) > WIDTH:
+            lines.append(line)
+            line = ""
+        line = f"{line}, {item}" if line else item
+    return [*lines, line]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns of text that hold only numbers, as numbers (a CSV file is read as text)."""
+    made = {}
+    for name, column in frame.items():
+        numbers = numbers_of(column)
+        is_text = not pd.api.types.is_numeric_dtype(column.dtype)
+        clean = bool((pd.isna(numbers) == column.isna().to_numpy()).all())
+        made[name] = pd.Series(numbers, index=frame.index) if is_text and clean else column
+    return pd.DataFrame(made)

@@ -1,0 +1,158 @@
+"""Addresses of files: local paths and anything that pyarrow or fsspec opens."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from .errors import BadInput
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
+_SECRET = ("key", "secret", "token", "pass", "pwd", "sig", "credential", "auth", "sas")
+_CONTAINER = ("abfs", "abfss", "wasb", "wasbs", "az")  # container@account: not a user
+_IN_TEXT = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://[^\s'\"<>]+")
+_PARAMETER = re.compile(rf"(?i)([?&][\w.-]*(?:{'|'.join(_SECRET)})[\w.-]*=)[^\s&'\"]+")
+
+
+def is_uri(address: str) -> bool:
+    return bool(_SCHEME.match(address))
+
+
+def absolute(address: str, base: Path) -> str:
+    """A relative path seen from a folder; URIs and absolute paths as they are.
+
+    As in a shell, `~` is home and `~name` is that user's, or a file of this name if there is no such user.
+    """
+    return address if is_uri(address) else str((base / os.path.expanduser(address)).absolute())
+
+
+def without_secrets(address: str) -> str:
+    """A URI without user, password and secret parameters: what may be shown and stored.
+
+    >>> without_secrets("s3://me:hush@bucket/run?region=eu&secret_key=x")
+    's3://bucket/run?region=eu'
+    """
+    if not is_uri(address):
+        return address
+    scheme, _, rest = address.partition("://")
+    user, at, after = rest.rpartition("@")
+    # A secret may hold a / ? or # that nobody quoted; a path may hold an @ that ends no user.
+    if at and (":" in user or "/" not in user):
+        container = f"{user.partition(':')[0]}@" if scheme.lower() in _CONTAINER else ""
+        rest = container + after
+    place, _, parameters = rest.partition("#")[0].partition("?")
+    query = [(k, v) for k, v in parse_qsl(parameters) if not any(s in k.lower() for s in _SECRET)]
+    return f"{scheme}://{place}" + (f"?{urlencode(query, safe=':/')}" if query else "")
+
+
+def scrubbed(text: str) -> str:
+    """Text for a person or a file, with every URI in it as `without_secrets` shows it.
+
+    >>> scrubbed("cannot open 's3://me:hush@bucket/run': no route")
+    "cannot open 's3://bucket/run': no route"
+    """
+    return _PARAMETER.sub(r"\1***", _IN_TEXT.sub(lambda found: without_secrets(found[0]), text))
+
+
+def parent_of(address: str) -> tuple[str, str]:
+    """The folder of an address, with its parameters, and the name in it.
+
+    >>> parent_of("s3://bucket/in/forest?region=eu")
+    ('s3://bucket/in?region=eu', 'forest')
+    """
+    place, mark, parameters = address.partition("?") if is_uri(address) else (address, "", "")
+    folder, _, name = place.replace("\\", "/").rstrip("/").rpartition("/")
+    return (folder or ".") + mark + parameters, name
+
+
+def open_filesystem(address: str) -> tuple[Any, str]:
+    """The pyarrow filesystem of an address, and the path in it."""
+    from pyarrow import fs
+
+    if not is_uri(address):
+        return fs.LocalFileSystem(), str(Path(address).absolute())
+    try:
+        filesystem, path = fs.FileSystem.from_uri(address)
+        return filesystem, path
+    except (ValueError, OSError) as error:  # pyarrow does not know it; fsspec may
+        try:
+            import fsspec  # type: ignore[import-not-found]
+
+            other, path = fsspec.core.url_to_fs(address)
+            return fs.PyFileSystem(fs.FSSpecHandler(other)), path
+        except (ImportError, ValueError):
+            shown = without_secrets(address)
+            said = scrubbed(str(error).replace(address, shown))
+            raise BadInput(f"{shown}: cannot be opened: {said}") from None
+
+
+def base_of(address: str) -> str:
+    """The folder above a glob's first star, with the parameters of the address.
+
+    >>> base_of("s3://bucket/in/part-*.parquet?region=eu")
+    's3://bucket/in?region=eu'
+    """
+    head, star, tail = address.partition("*")
+    if not star or not is_uri(address):
+        return address
+    _, mark, query = tail.rpartition("?")
+    return head.rpartition("/")[0] + mark + query
+
+
+def is_local(address: str) -> bool:
+    from pyarrow import fs
+
+    return isinstance(open_filesystem(address)[0], fs.LocalFileSystem)
+
+
+def find_files(address: str, endings: Sequence[str]) -> tuple[Any, list[str]]:
+    """The files that a path, folder or glob stands for, in rising order."""
+    from pyarrow import fs
+
+    shown = without_secrets(address)
+    if is_uri(address):
+        filesystem, root = open_filesystem(base_of(address))
+        pattern = open_filesystem(address)[1] if "*" in address else root
+    else:
+        filesystem, root, pattern = fs.LocalFileSystem(), address, address
+    try:
+        if not is_uri(address) and glob.has_magic(address) and not Path(address).exists():
+            files = [p for p in glob.glob(address, recursive=True) if Path(p).is_file()]
+        else:
+            info = filesystem.get_file_info(root)
+            if info.type == fs.FileType.File:
+                files = [root]
+            else:
+                inside = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+                files = [i.path for i in inside if i.type == fs.FileType.File and not _hidden(i.path, root)]
+                if pattern != root:
+                    files = [p for p in files if _matches(p, pattern)]
+    except OSError as error:
+        raise BadInput(f"{shown}: cannot be read: {error}") from None
+    files = sorted(p for p in files if p.lower().endswith(tuple(endings)))
+    if not files:
+        raise BadInput(f"{shown}: no file ending in {' or '.join(endings)} is there")
+    return filesystem, files
+
+
+def _hidden(path: str, root: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.removeprefix(root).split("/"))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return (
+        re.fullmatch(glob.translate(pattern) if hasattr(glob, "translate") else _regex(pattern), path)
+        is not None
+    )
+
+
+def _regex(pattern: str) -> str:
+    """`*` within a folder, `**` across folders (Python 3.13's glob.translate, in short)."""
+    parts = re.split(r"(\*\*/?|\*|\?)", pattern)
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(words.get(part, re.escape(part)) for part in parts)

@@ -1,0 +1,1 @@
+"""Summary tables from the rows of a run."""

@@ -1,0 +1,235 @@
+"""What a shard adds to the summary: counts and exact sums that can be added up in any order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robustcf.stats import bin_of, exact_sums
+
+from ..run.folder import RunFolder
+
+KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
+GROUP = (*KEY, "cohort", "cohort_value")
+_COLUMNS = [*KEY, "simulation", "instance_id", "cohort", "status", "distance", "n_changed", "seconds"]
+_COLUMNS += ["score_after", "threshold"]
+_UNSOLVED = ("already_favourable", "invalid_input")
+Group = tuple[Any, ...]
+
+
+@dataclass
+class Validity:
+    """One group under one scenario: (row, forest) pairs, and how many of them are valid."""
+
+    pairs: int = 0
+    valid: int = 0
+    pairs_reached: int = 0
+    valid_reached: int = 0
+    pairs_common: int = 0
+    valid_common: int = 0
+    simulation_pairs: Counter[int] = field(default_factory=Counter)
+    simulation_valid: Counter[int] = field(default_factory=Counter)
+    forest_pairs: Counter[int] = field(default_factory=Counter)
+    forest_valid: Counter[int] = field(default_factory=Counter)
+
+    def add(self, other: Validity) -> None:
+        add_counts(self, other)
+
+
+@dataclass
+class Part:
+    """One group; sums of floats are exact, in the units of `exact_sums`."""
+
+    rows: int = 0
+    points: int = 0
+    reached: int = 0
+    distance: int = 0
+    squares: int = 0
+    changed: int = 0
+    common: int = 0
+    distance_common: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[int] = field(default_factory=Counter)
+    simulation_points: Counter[int] = field(default_factory=Counter)
+    simulation_distance: Counter[int] = field(default_factory=Counter)
+    scenarios: dict[str, Validity] = field(default_factory=dict)
+
+    def add(self, other: Part) -> None:
+        for name, validity in other.scenarios.items():
+            self.scenarios.setdefault(name, Validity()).add(validity)
+        add_counts(self, other)
+
+
+def add_counts(mine: Any, other: Any) -> None:
+    """Add what another has counted, field by field; what is no count is left alone."""
+    for f in fields(mine):
+        value = getattr(other, f.name)
+        if isinstance(value, int):
+            setattr(mine, f.name, getattr(mine, f.name) + value)
+        elif isinstance(value, Counter):
+            getattr(mine, f.name).update(value)
+
+
+def merge(total: dict[Group, Part], more: Mapping[Group, Part]) -> None:
+    for group, part in more.items():
+        total.setdefault(group, Part()).add(part)
+
+
+def partial_of(
+    run: RunFolder, shards: Sequence[str], cohorts: Sequence[str], n_methods: int
+) -> dict[Group, Part]:
+    """The parts of some shards, added up."""
+    total: dict[Group, Part] = {}
+    for shard in shards:
+        with run.open_parquet(f"counterfactuals/{shard}") as file:
+            table = file.read(columns=_COLUMNS)
+        if not len(table):
+            continue
+        valid = dict(_validations(run, shard, table))
+        for codes, groups in _groupings(table, cohorts):
+            merge(total, _parts(table, codes, groups, valid, n_methods))
+    return total
+
+
+def _groupings(table: pa.Table, cohorts: Sequence[str]) -> Iterator[tuple[np.ndarray, list[Group]]]:
+    """All rows by method, then by method and the value of each cohort column."""
+    keys = table.select(list(KEY)).to_pandas()
+    yield _codes(keys.assign(cohort="", cohort_value=""))
+    for name in cohorts:
+        values = pc.map_lookup(table["cohort"].combine_chunks(), name, "first").to_pandas()
+        yield _codes(keys.assign(cohort=name, cohort_value=values.to_numpy()))
+
+
+def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
+    grouped = frame.groupby(list(GROUP), dropna=False, sort=False, observed=True)
+    codes = grouped.ngroup().to_numpy()
+    first = np.unique(codes, return_index=True)[1]
+    plain = [
+        tuple(None if pd.isna(v) else v for v in row) for row in frame.iloc[first].itertuples(index=False)
+    ]
+    return codes, plain
+
+
+def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
+    """Per scenario, the matrix of valid (row with a point, forest) pairs, in the table's order."""
+    if not run.exists(f"validation/{shard}"):
+        return
+    with run.open_parquet(f"validation/{shard}") as file:
+        validation = file.read(columns=["instance_id", "scenario", "valid"])
+    ids = table.filter(table["distance"].is_valid())["instance_id"]
+    for name in sorted(set(validation["scenario"].unique().to_pylist())):
+        own = validation.filter(pc.equal(validation["scenario"], name))
+        if not own["instance_id"].equals(ids):
+            raise ValueError(f"validation/{shard} does not belong to counterfactuals/{shard}")
+        lists = own["valid"].combine_chunks()
+        flat = lists.flatten().to_numpy(zero_copy_only=False).astype(bool)
+        yield name, flat.reshape(len(own), -1)
+
+
+def _parts(
+    table: pa.Table, codes: np.ndarray, groups: list[Group], valid: Mapping[str, np.ndarray], n_methods: int
+) -> dict[Group, Part]:
+    n = len(groups)
+    status = table["status"].to_pandas()
+    distance = table["distance"].to_numpy().astype(np.float64)
+    seconds, simulation = table["seconds"].to_numpy(), table["simulation"].to_numpy()
+    point = ~np.isnan(distance)
+    score, threshold = (table[c].to_numpy().astype(np.float64) for c in ("score_after", "threshold"))
+    trees = table["n_trees"].to_numpy()
+    with np.errstate(invalid="ignore"):
+        reached = point & (score >= threshold - 1e-12 * trees)
+    common = point & _in_all(table, point, n_methods)
+    parts = [Part() for _ in groups]
+    for name, mask in (
+        ("rows", np.ones(len(table), dtype=bool)),
+        ("points", point),
+        ("reached", reached),
+        ("common", common),
+    ):
+        for g, count in enumerate(np.bincount(codes[mask], minlength=n)):
+            setattr(parts[g], name, int(count))
+    changed = np.nan_to_num(table["n_changed"].to_numpy().astype(np.float64)).astype(np.int64)
+    for name, values, mask in (
+        ("distance", distance, point),
+        ("squares", distance * distance, point),
+        ("distance_common", distance, common),
+    ):
+        for g, total in enumerate(exact_sums(values[mask], codes[mask], n)):
+            setattr(parts[g], name, total)
+    for g, total in enumerate(np.bincount(codes[point], weights=changed[point], minlength=n)):
+        parts[g].changed = int(total)
+    for (g, name), count in _pairs(codes, status.to_numpy()):
+        parts[g].statuses[name] += count
+    solved = ~status.isin(_UNSOLVED).to_numpy()
+    for (g, number), count in _pairs(codes[solved], bin_of(seconds[solved])):
+        parts[g].seconds[number] += count
+    for (g, number), count in _pairs(codes[point], simulation[point]):
+        parts[g].simulation_points[number] += count
+    both, of = _combined(codes[point], simulation[point])
+    for k, total in enumerate(exact_sums(distance[point], both, len(of))):
+        parts[of[k][0]].simulation_distance[of[k][1]] += total
+    for name, matrix in valid.items():
+        _add_validity(parts, name, matrix, codes[point], simulation[point], reached[point], common[point])
+    return dict(zip(groups, parts, strict=True))
+
+
+def _add_validity(
+    parts: list[Part],
+    scenario: str,
+    matrix: np.ndarray,
+    codes: np.ndarray,
+    simulation: np.ndarray,
+    reached: np.ndarray,
+    common: np.ndarray,
+) -> None:
+    n, forests = len(parts), matrix.shape[1]
+    hits = matrix.sum(axis=1)
+    for part in parts:
+        part.scenarios[scenario] = Validity()
+    found = [part.scenarios[scenario] for part in parts]
+    for suffix, mask in (("", np.ones(len(codes), dtype=bool)), ("_reached", reached), ("_common", common)):
+        rows = np.bincount(codes[mask], minlength=n)
+        good = np.bincount(codes[mask], weights=hits[mask], minlength=n)
+        for g in range(n):
+            setattr(found[g], f"pairs{suffix}", int(rows[g]) * forests)
+            setattr(found[g], f"valid{suffix}", int(good[g]))
+    both, of = _combined(codes, simulation)
+    rows, good = np.bincount(both, minlength=len(of)), np.bincount(both, weights=hits, minlength=len(of))
+    for k, (g, number) in enumerate(of):
+        found[g].simulation_pairs[number] += int(rows[k]) * forests
+        found[g].simulation_valid[number] += int(good[k])
+    rows = np.bincount(codes, minlength=n)
+    for k in range(forests):
+        good = np.bincount(codes, weights=matrix[:, k], minlength=n)
+        for g in range(n):
+            found[g].forest_pairs[k] += int(rows[g])
+            found[g].forest_valid[k] += int(good[g])
+
+
+def _in_all(table: pa.Table, point: np.ndarray, n_methods: int) -> np.ndarray:
+    """Rows of instances for which every method of the run has a point."""
+    columns = ["dataset", "simulation", "n_trees", "instance_id"]
+    instance = table.select(columns).to_pandas().groupby(columns, sort=False).ngroup().to_numpy()
+    inside: np.ndarray = np.bincount(instance[point], minlength=instance.max() + 1)[instance] >= n_methods
+    return inside
+
+
+def _pairs(codes: np.ndarray, values: np.ndarray) -> Iterator[tuple[tuple[int, Any], int]]:
+    counted = pd.DataFrame({"g": codes, "v": values}).groupby(["g", "v"], sort=False).size()
+    for key, count in counted.items():
+        g, value = cast(tuple[int, Any], key)
+        yield (int(g), value), int(count)
+
+
+def _combined(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    grouped = pd.DataFrame({"g": codes, "v": values}).groupby(["g", "v"], sort=False)
+    number = grouped.ngroup().to_numpy()
+    first = np.unique(number, return_index=True)[1] if len(number) else np.zeros(0, dtype=np.int64)
+    return number, [(int(codes[i]), int(values[i])) for i in first]

@@ -1,0 +1,197 @@
+"""`robustcf reduce`: a run's rows as tables of validity, distance, changes, times and Pareto fronts."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from robustcf.stats import (
+    LEVEL,
+    QUANTILE_ERROR,
+    Quantiles,
+    cluster_bootstrap,
+    envelope,
+    mean,
+    normal_interval,
+    pareto_front,
+    wilson,
+)
+
+from ..cluster.session import session
+from ..cluster.tasks import Tasks
+from ..inputs.config import SolverChoice
+from ..run.folder import RunFolder, require_run
+from ..run.planned import readable_shards
+from ..run.spreadsheet import csv_bytes
+from ..terminal.progress import stage
+from .partial import GROUP, Group, Part, Validity, merge, partial_of
+
+SHARDS_PER_TASK = 8
+
+
+def _summary_schema(kind: str, validation: str) -> pa.Schema:
+    """The fixed columns; the metadata say which interval it is, and how exact a quantile."""
+    wilson_or = "the wider of the Wilson interval over (row, forest) pairs and a cluster bootstrap over"
+    clusters = {
+        "sweep": f"{wilson_or} simulations",
+        "audit": f"{wilson_or} the validation forests, conditional on the explained forest",
+    }[kind]
+    spread = {
+        "sweep": "cluster bootstrap over simulations",
+        "audit": "normal interval over customers, conditional on the explained forest",
+    }[kind]
+    validity = {"level": str(LEVEL), "interval": clusters, "measured": validation}
+    distance = {"level": str(LEVEL), "interval": spread}
+    quantile = {"relative_error": str(QUANTILE_ERROR)}
+    numbers: list[tuple[str, Any, dict[str, str]]] = [
+        ("n", pa.int64(), {}),
+        ("n_optimal", pa.int64(), {}),
+        ("n_no_recourse", pa.int64(), {}),
+        ("n_reached", pa.int64(), {}),
+        ("validity", pa.float64(), validity),
+        ("validity_low", pa.float64(), validity),
+        ("validity_high", pa.float64(), validity),
+        ("validity_reached", pa.float64(), {"rows": "those that reach the threshold"}),
+        ("distance", pa.float64(), distance),
+        ("distance_low", pa.float64(), distance),
+        ("distance_high", pa.float64(), distance),
+        ("changed", pa.float64(), {}),
+        ("seconds_median", pa.float64(), quantile),
+        ("seconds_p95", pa.float64(), quantile),
+        ("pareto", pa.bool_(), {"rows": "those for which every method of the run has a point"}),
+    ]
+    keys: list[tuple[str, Any, dict[str, str]]] = [
+        ("dataset", pa.string(), {}),
+        ("method", pa.string(), {}),
+        ("alpha", pa.float64(), {}),
+        ("beta", pa.float64(), {}),
+        ("parameter", pa.float64(), {}),
+        ("voting", pa.string(), {}),
+        ("n_trees", pa.int32(), {}),
+        ("cohort", pa.string(), {}),
+        ("cohort_value", pa.string(), {}),
+        ("scenario", pa.string(), {}),
+    ]
+    return pa.schema([pa.field(name, kind, metadata=note or None) for name, kind, note in keys + numbers])
+
+
+def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Table:
+    """Summarise a run; memory does not grow with its rows."""
+    names = readable_shards(run, manifest)
+    cohorts = manifest["config"].get("customers", {}).get("cohort", [])
+    total: dict[Group, Part] = {}
+    groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]
+    with stage("summarising", len(names)) as progress:
+        calls = ((run, group, tuple(cohorts), manifest["methods"]) for group in groups)
+        for call, part in tasks.run(partial_of, calls):
+            merge(total, part)
+            progress.advance(len(call[1]))
+    schema = _summary_schema(manifest["kind"], manifest.get("validation", "not measured"))
+    table = pa.Table.from_pylist(_summary(total, manifest["kind"]), schema=schema)
+    write_summary_table(run, "summary", table)
+    write_summary_table(run, "status", _statuses(total))
+    return table
+
+
+def reduce_folder(address: str, cluster: str | None = None, cpus: int | None = None) -> pa.Table:
+    """Summarise a run folder again."""
+    run, manifest = require_run(address)
+    with session(cluster, 1, cpus) as ray:
+        return reduce_run(run, manifest, Tasks(ray, SolverChoice()))
+
+
+def _summary(total: dict[Group, Part], kind: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    fronts: dict[tuple[Any, ...], list[tuple[int, float, float]]] = defaultdict(list)
+    for group in sorted(total, key=_order):
+        part = total[group]
+        scenarios: Iterable[tuple[str | None, Validity]] = sorted(part.scenarios.items()) or [
+            (None, Validity())
+        ]
+        for scenario, validity in scenarios:
+            keys = dict(zip(GROUP, group, strict=True)) | {"scenario": scenario}
+            front = tuple(keys[k] for k in ("dataset", "n_trees", "cohort", "cohort_value", "scenario"))
+            share = validity.valid_common / validity.pairs_common if validity.pairs_common else math.nan
+            fronts[front].append((len(rows), mean(part.distance_common, part.common), share))
+            rows.append(keys | _figures(part, validity, kind))
+    for members in fronts.values():
+        marks = pareto_front([d for _, d, _ in members], [v for _, _, v in members])
+        for (at, _, share), mark in zip(members, marks, strict=True):
+            rows[at]["pareto"] = None if math.isnan(share) else mark
+    return [{k: _null(v) for k, v in row.items()} for row in rows]
+
+
+def _figures(part: Part, validity: Validity, kind: str) -> dict[str, Any]:
+    sweep = kind == "sweep"
+    pairs, valid = (
+        (validity.simulation_pairs, validity.simulation_valid)
+        if sweep
+        else (validity.forest_pairs, validity.forest_valid)
+    )
+    clusters = sorted(pairs)
+    interval = envelope(
+        wilson(validity.valid, validity.pairs),
+        cluster_bootstrap([valid[c] for c in clusters], [pairs[c] for c in clusters]),
+    )
+    if sweep:
+        simulations = sorted(part.simulation_points)
+        spread = cluster_bootstrap(
+            [mean(part.simulation_distance[s], 1) for s in simulations],
+            [part.simulation_points[s] for s in simulations],
+        )
+    else:
+        spread = normal_interval(part.distance, part.squares, part.points)
+    seconds = Quantiles(part.seconds)
+    return {
+        "n": part.rows,
+        "n_optimal": part.statuses["optimal"],
+        "n_no_recourse": part.statuses["no_recourse"],
+        "n_reached": part.reached,
+        "validity": validity.valid / validity.pairs if validity.pairs else math.nan,
+        "validity_low": interval[0],
+        "validity_high": interval[1],
+        "validity_reached": validity.valid_reached / validity.pairs_reached
+        if validity.pairs_reached
+        else math.nan,
+        "distance": mean(part.distance, part.points),
+        "distance_low": spread[0],
+        "distance_high": spread[1],
+        "changed": part.changed / part.points if part.points else math.nan,
+        "seconds_median": seconds.quantile(0.5),
+        "seconds_p95": seconds.quantile(0.95),
+        "pareto": None,
+    }
+
+
+def _statuses(total: dict[Group, Part]) -> pa.Table:
+    """How many rows of each group have each status."""
+    rows = [
+        dict(zip(GROUP, group, strict=True)) | {"status": status, "n": count}
+        for group in sorted(total, key=_order)
+        for status, count in sorted(total[group].statuses.items())
+    ]
+    fields = [f for f in _summary_schema("audit", "") if f.name in GROUP]
+    return pa.Table.from_pylist(rows, pa.schema([*fields, ("status", pa.string()), ("n", pa.int64())]))
+
+
+def _order(group: Group) -> tuple[Any, ...]:
+    """Cohorts after the whole, a method's parameters in rising order, null first."""
+    keyed = dict(zip(GROUP, group, strict=True))
+    names = ("cohort", "cohort_value", "dataset", "n_trees", "method", "beta", "parameter", "alpha", "voting")
+    return tuple((keyed[k] is not None, keyed[k] if keyed[k] is not None else 0) for k in names)
+
+
+def _null(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def write_summary_table(run: RunFolder, name: str, table: pa.Table | None) -> None:
+    """Publish a table as Parquet and as CSV."""
+    if table is None:
+        return
+    run.publish_table(f"summary/{name}.parquet", table)
+    run.publish(f"summary/{name}.csv", csv_bytes(table))

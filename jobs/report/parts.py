@@ -1,0 +1,93 @@
+"""What shards add to the report: counts, exact sums, and a few rows to look at, all mergeable.
+
+The rows that are shown are chosen by a hash of their names (or by their time), so that neither the
+order of the shards nor how they are cut changes the report, and no process holds more than a few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..reduce.partial import add_counts
+from ..run.rows import Key
+
+SAMPLE = {"answered": 150, "other": 50}  # customers shown: with an answer from every method, and without
+SLOWEST = 20
+FAILED = 25  # shown of each status
+LOOKED_AT = ("timeout", "error", "invalid_input", "feasible")
+NOT_ASKED = ("already_favourable", "invalid_input")
+METHOD = ("method", "alpha", "beta", "parameter")
+
+Place = tuple[str, int]  # data set and number of trees
+Chosen = tuple[int, dict[str, Any]]  # a row or a customer to show, after the hash that chose it
+
+
+@dataclass
+class MethodFacts:
+    """One method of one population; sums of floats are exact, in the units of `exact_sums`."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    reached: int = 0
+    none: int = 0
+    threshold: float | None = None
+    pairs: int = 0
+    distance_paired: int = 0
+    naive_paired: int = 0
+    predicted: int = 0
+    predicted_rows: int = 0
+    answers: int = 0  # rows behind the levers
+    uses: Counter[str] = field(default_factory=Counter)
+    moved: Counter[str] = field(default_factory=Counter)  # summed |delta| by feature
+    shifted: Counter[str] = field(default_factory=Counter)  # summed delta by feature
+    words: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # feature, before, after
+
+
+@dataclass
+class Facts:
+    """One population: the customers of a data set under forests of one size."""
+
+    seen: int = 0
+    favourable: int = 0
+    invalid: int = 0
+    any_reached: int = 0
+    any_none: int = 0
+    feasible_gap: float = 0.0
+    kept: int = 0
+    unverified: int = 0
+    open_best_scores: int = 0
+    methods: dict[Key, MethodFacts] = field(default_factory=dict)
+
+
+@dataclass
+class Found:
+    """Everything that some shards add."""
+
+    places: dict[Place, Facts] = field(default_factory=dict)
+    sample: dict[str, list[Chosen]] = field(default_factory=dict)
+    slow: list[Chosen] = field(default_factory=list)
+    failed: dict[str, list[Chosen]] = field(default_factory=dict)
+
+    def add(self, other: Found) -> None:
+        for place, facts in other.places.items():
+            mine = self.places.setdefault(place, Facts())
+            add_counts(mine, facts)
+            mine.feasible_gap = max(mine.feasible_gap, facts.feasible_gap)
+            for key, method in facts.methods.items():
+                own = mine.methods.setdefault(key, MethodFacts())
+                add_counts(own, method)
+                own.threshold = method.threshold if own.threshold is None else own.threshold
+        for name, rows in other.sample.items():
+            self.sample[name] = _first(self.sample.get(name, []) + rows, SAMPLE[name])
+        for name, rows in other.failed.items():
+            self.failed[name] = _first(self.failed.get(name, []) + rows, FAILED)
+        self.slow = sorted(self.slow + other.slow, key=lambda r: (-r[1]["seconds"], r[0]))[:SLOWEST]
+
+    def limits(self) -> dict[str, int]:
+        """Hashes above which nobody can join a sample that is full."""
+        return {name: rows[-1][0] for name, rows in self.sample.items() if len(rows) == SAMPLE[name]}
+
+
+def _first(rows: list[Chosen], n: int) -> list[Chosen]:
+    return sorted(rows, key=lambda r: r[0])[:n]

@@ -1,0 +1,111 @@
+"""The rows that the report shows one by one: a sample of customers, the slow, the failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from robustcf.report.content import Advice, Customer, Row
+from robustcf.report.words import method_title
+from robustcf.schema.schema import Schema
+
+from ..run.rows import Key
+from .parts import LOOKED_AT, Found, MethodFacts, Place
+from .tables import rank
+
+Names = Mapping[Place, str]
+
+
+def customers(found: Found, names: Names, schema_of: Callable[[str], Schema | None]) -> tuple[Customer, ...]:
+    """The sample, in the order of the hash that chose it."""
+    chosen = sorted((c for rows in found.sample.values() for c in rows), key=lambda c: c[0])
+    return tuple(_customer(c, names, schema_of(c["dataset"])) for _, c in chosen)
+
+
+def _customer(record: Mapping[str, Any], names: Names, schema: Schema | None) -> Customer:
+    before = [row["score_before"] for row in record["rows"] if row["score_before"] is not None]
+    name = str(record["instance_id"])
+    ranked = sorted(record["rows"], key=lambda r: rank((_key(r), MethodFacts(threshold=r["threshold"]))))
+    return Customer(
+        name=name,
+        population=names[record["dataset"], record["n_trees"]],
+        score=before[0] if before else None,
+        cohorts=tuple((k, "(missing)" if v is None else str(v)) for k, v in record["cohort"] or ()),
+        advice=tuple(_advice(row, schema) for row in ranked),
+    )
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["method"], row["alpha"], row["beta"], row["parameter"]
+
+
+def _advice(row: Mapping[str, Any], schema: Schema | None) -> Advice:
+    return Advice(
+        method=method_title(*_key(row)),
+        status=row["status"],
+        reason=row["reason"],
+        changes=tuple(_change(c, schema) for c in row["changes"] or ()),
+        distance=row["distance"],
+        score=row["score_after"],
+        threshold=row["threshold"],
+        gap=row["gap"],
+        predicted=row["predicted_validity"],
+        held=tuple((name, *row["held"][name]) for name in sorted(row["held"], key=_headline_first)),
+        best_score=row["best_score"],
+    )
+
+
+def _headline_first(scenario: str) -> tuple[bool, str]:
+    return scenario != "same-data", scenario
+
+
+def _change(change: Mapping[str, Any], schema: Schema | None) -> tuple[str, str, str]:
+    """Label, from, to: the new value in full, since a rounded one need not flip the decision."""
+    from robustcf.explain import Change
+    from robustcf.show import change_rows
+
+    name = change["feature"]
+    if schema is None or name not in schema.names:
+        return name, str(change["before"]), str(change["after"])
+    feature = schema[name]
+    before, after = (
+        feature.value(float(v)) if feature.is_number else v for v in (change["before"], change["after"])
+    )
+    return change_rows(schema, (Change(name, before, after, change["delta"]),))[0]
+
+
+def slow_rows(found: Found, names: Names) -> tuple[Row, ...]:
+    return tuple(_row(row, names) for _, row in found.slow)
+
+
+def failed_rows(found: Found, names: Names) -> tuple[Row, ...]:
+    """Rows without a full answer; what a customer's methods have in common is one line."""
+    made: dict[tuple[str, ...], list[Row]] = {}
+    for status in LOOKED_AT:
+        for _, record in found.failed.get(status, ()):
+            row = _row(record, names)
+            gap = "" if row.gap is None else repr(row.gap)
+            made.setdefault((row.population, row.name, status, row.reason or "", gap), []).append(row)
+    methods = {names[place]: len(facts.methods) for place, facts in found.places.items()}
+    return tuple(replace(rows[0], method=_together(rows, methods)) for rows in made.values())
+
+
+def _together(rows: list[Row], methods: Mapping[str, int]) -> str:
+    if rows[0].status == "invalid_input" or len(rows) == methods[rows[0].population]:
+        return "every method"
+    return "; ".join(row.method for row in rows)
+
+
+def _row(row: Mapping[str, Any], names: Names) -> Row:
+    return Row(
+        name=str(row["instance_id"]),
+        population=names[row["dataset"], row["n_trees"]],
+        method=method_title(*_key(row)),
+        status=row["status"],
+        reason=row["reason"],
+        seconds=row["seconds"],
+        nodes=row["nodes"],
+        gap=row["gap"],
+        solver=row["solver"],
+    )

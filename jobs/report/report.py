@@ -1,0 +1,273 @@
+"""`robustcf report`: a run folder as one HTML file, RUN/report.html."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from robustcf.report import Report, render
+from robustcf.report.content import Doubts, Estimate, Population, Since, Survival
+from robustcf.report.words import method_title
+from robustcf.schema.schema import Schema, SchemaError
+from robustcf.stats import wilson
+from robustcf.support.documents import parse_json
+
+from ..cluster.tasks import TaskFailed, Tasks
+from ..inputs.errors import BadInput
+from ..run.folder import BROKEN, RunFolder, require_run
+from ..run.planned import readable_shards
+from ..run.rows import Key
+from ..terminal.progress import stage
+from .parts import Facts, Found, MethodFacts, Place
+from .people import customers, failed_rows, slow_rows
+from .rows import look_at
+from .since import STATES, Side, compare, flat, parts_for, settings_changed
+from .tables import Summary, headline, population
+
+SHARDS_PER_TASK = 8
+
+
+def report_folder(address: str) -> str:
+    """Write the report of a run folder; says where it is."""
+    run, manifest = require_run(address)
+    try:
+        manifest["report"] = report_run(run, manifest)
+        if manifest["state"] == "complete":  # a run that is going on writes its manifest itself
+            run.write_manifest(manifest)
+        return run.showing("report.html")
+    except (*BROKEN, KeyError) as error:
+        raise BadInput(f"{run.shown}: its files are damaged or not ours: {error}") from error
+
+
+def report_run(
+    run: RunFolder, manifest: dict[str, Any], tasks: Tasks | None = None, previous: str | None = None
+) -> dict[str, Any]:
+    """Write the report and return its size and digest, which belong in the manifest.
+
+    With `tasks` the shards are read on the cluster, else here, one after another.
+    """
+    names = readable_shards(run, manifest)
+    found = Found()
+    groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]
+    with stage("reporting", len(names)) as progress:
+        for call, part in _each(tasks, look_at, [(run, group) for group in groups]):
+            found.add(part)
+            progress.advance(len(call[1]))
+    html = render(_content(run, manifest, found, tasks, previous))
+    file = run.publish("report.html", html.encode("utf-8"))
+    return {"size": file.size, "sha256": file.digest}
+
+
+def _each(tasks: Tasks | None, function: Any, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
+    if tasks is not None:
+        yield from tasks.run(function, calls)
+        return
+    for call in calls:
+        yield call, function(*call)
+
+
+def _content(
+    run: RunFolder, manifest: Mapping[str, Any], found: Found, tasks: Tasks | None, previous: str | None
+) -> Report:
+    summary = Summary.read(run)
+    schemas = _Schemas(run)
+    several = len(found.places) > 1 or manifest["kind"] == "sweep"
+    names = {place: _name(place, several) for place in sorted(found.places)}
+    config = manifest.get("config", {})
+    cohorts = config.get("customers", {}).get("cohort", ())
+    n_classes = _n_classes(run)
+    populations = tuple(
+        population(names[p], p, found.places[p], summary, schemas.of(p[0]), cohorts, n_classes)
+        for p in sorted(found.places)
+    )
+    favourable = config.get("model", {}).get("favourable")
+    return Report(
+        kind=manifest["kind"],
+        run=run.shown,
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        state=str(manifest.get("state", "unknown")),
+        target=None if favourable is None else str(favourable),
+        populations=populations,
+        customers=customers(found, names, schemas.of),
+        denied=sum(p.denied for p in populations),
+        slow=slow_rows(found, names),
+        failed=failed_rows(found, names),
+        failed_total=_failed_total(found),
+        doubts=_doubts(found, populations, summary, manifest),
+        since=_since(run, manifest, found, summary, tasks, previous),
+        settings=tuple(flat(config)),
+        hashes=tuple(_hashes(manifest)),
+        versions=tuple((str(k), str(v)) for k, v in sorted(manifest.get("versions", {}).items())),
+    )
+
+
+def _n_classes(run: RunFolder) -> int:
+    """Classes of the run's forest. A sweep keeps none; it asks for the other of two classes."""
+    if not run.exists("forest/forest.json"):
+        return 2
+    try:
+        return len(parse_json(run.read("forest/forest.json").decode())["classes"])
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
+
+
+def _name(place: Place, several: bool) -> str:
+    return f"{place[0]}, {place[1]} trees" if several else place[0]
+
+
+class _Schemas:
+    """The schemas as used, by data set; without one, features keep their bare names."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.known: dict[str, Schema | None] = {}
+
+    def of(self, dataset: str) -> Schema | None:
+        if dataset not in self.known:
+            names = (f"schema/{dataset}.toml", "schema.toml")
+            self.known[dataset] = next((self._read(n) for n in names if self.run.exists(n)), None)
+        return self.known[dataset]
+
+    def _read(self, name: str) -> Schema | None:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "schema.toml"
+            copy.write_bytes(self.run.read(name))
+            try:
+                return Schema.from_toml(copy)
+            except SchemaError as error:
+                raise BadInput(f"{self.run.showing(name)}: {error}") from None
+
+
+def _failed_total(found: Found) -> int:
+    total = 0
+    for facts in found.places.values():
+        statuses = _statuses(facts.methods)
+        total += statuses["timeout"] + statuses["error"] + statuses["feasible"] + facts.invalid
+    return total
+
+
+def _statuses(methods: Mapping[Key, MethodFacts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for method in methods.values():
+        total.update(method.statuses)
+    return total
+
+
+def _doubts(
+    found: Found, populations: Sequence[Population], summary: Summary, manifest: Mapping[str, Any]
+) -> Doubts:
+    places: list[Facts] = list(found.places.values())
+    statuses: Counter[str] = sum((_statuses(f.methods) for f in places), Counter())
+    config = manifest.get("config", {})
+    voting = (config.get("model") or config.get("sweep") or {}).get("voting", "soft")
+    return Doubts(
+        feasible=statuses["feasible"],
+        worst_gap=max((f.feasible_gap for f in places), default=0.0),
+        kept=sum(f.kept for f in places),
+        relaxed=statuses["relaxed"],
+        heuristic=statuses["heuristic"],
+        timeout=statuses["timeout"],
+        error=statuses["error"],
+        invalid=sum(f.invalid for f in places),
+        unverified=sum(f.unverified for f in places),
+        open_best_scores=sum(f.open_best_scores for f in places),
+        measured=any(p.scenarios for p in populations),
+        forests=int(config.get("validation", {}).get("forests", 0)),
+        validity_interval=summary.note("validity", "interval"),
+        distance_interval=summary.note("distance", "interval"),
+        soft=voting == "soft",
+    )
+
+
+def _hashes(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in ("forest", "schema", "data", "config"):
+        value = manifest.get(f"{name}_hash")
+        if isinstance(value, Mapping):
+            yield from ((f"{name}: {k}", str(v)) for k, v in sorted(value.items()))
+        elif value is not None:
+            yield name, str(value)
+    digests = sorted((name, facts.get("sha256", "")) for name, facts in manifest.get("shards", {}).items())
+    if digests:
+        whole = hashlib.sha256("".join(f"{d}  {n}\n" for n, d in digests).encode()).hexdigest()
+        yield f"all {len(digests)} shards (SHA-256 over “digest  name” lines, by name)", whole
+
+
+def _since(
+    run: RunFolder,
+    manifest: Mapping[str, Any],
+    found: Found,
+    summary: Summary,
+    tasks: Tasks | None,
+    previous: str | None,
+) -> Since | None:
+    """None where the run names no earlier one."""
+    named = previous or manifest.get("config", {}).get("previous")
+    if named is None:
+        return None
+    facts = manifest.get("shards", {}).values()
+    common: dict[str, Any] = {
+        "survival": tuple(_survival(manifest)),
+        "copied": sum(f.get("copied", 0) for f in facts),
+        "solved": sum(f.get("solved", 0) for f in facts),
+    }
+    earlier = RunFolder(named)
+    try:
+        before = earlier.manifest()
+    except (BadInput, OSError):
+        before = None
+    if before is None:
+        return Since(earlier.shown, "it cannot be read any more: only what this run noted is shown", **common)
+    earlier_summary = Summary.read(earlier)
+    key = _compared(found, earlier_summary)
+    counts: Counter[tuple[str, ...]] = Counter()
+    problem = manifest.get("previous")
+    parts = parts_for(before, manifest)
+    try:
+        sides = [
+            Side(r, int(m["methods"]), tuple(readable_shards(r, m)))
+            for r, m in ((earlier, before), (run, manifest))
+        ]
+        for _, part in _each(tasks, compare, [(*sides, key, k, parts) for k in range(parts)]):
+            counts.update(part)
+    except (OSError, ValueError, TaskFailed, BadInput) as error:
+        counts, problem = Counter(), f"its rows could not be compared: {error}"
+    return Since(
+        earlier.shown,
+        problem,
+        same=tuple(
+            (name, before.get(f"{name}_hash") == manifest.get(f"{name}_hash"))
+            for name in ("forest", "schema", "data")
+        ),
+        customers={name: counts[(name,)] for name in ("new", "gone", "changed", "unchanged")}
+        if counts
+        else {},
+        moves=tuple((a, b, counts[a, b]) for a in STATES for b in STATES if key and counts[a, b]),
+        question=method_title(*key) if key else "",
+        settings=tuple(settings_changed(before, manifest)),
+        figures=tuple(summary.beside(earlier_summary)),
+        **common,
+    )
+
+
+def _compared(found: Found, earlier: Summary) -> Key | None:
+    """The strictest method that both runs have; else any that both have."""
+    facts = found.places[min(found.places)]
+    both = {key: facts.methods[key] for key in facts.methods if key in earlier.methods}
+    return headline(Facts(methods=both)) or next(iter(both), None)
+
+
+def _survival(manifest: Mapping[str, Any]) -> Iterator[Survival]:
+    for row in sorted(manifest.get("survival", []), key=_mildest_first):
+        low, high = wilson(row["survived"], row["given"])
+        share = Estimate(row["survived"] / row["given"], low, high) if row["given"] else Estimate()
+        title = method_title(row["method"], row["alpha"], row["beta"], row["parameter"])
+        yield Survival(title, row["given"], row["survived"], share)
+
+
+def _mildest_first(row: Mapping[str, Any]) -> tuple[bool, str, float]:
+    return row["method"] != "naive", row["method"], -(row["alpha"] or 1.0)

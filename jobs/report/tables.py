@@ -1,0 +1,256 @@
+"""From counts and summary tables to the values of the report, in the customers' own units."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from robustcf.report.content import Estimate, Group, Lever, MethodLine, Outcomes, Population, Use, Validity
+from robustcf.report.words import method_title, share
+from robustcf.schema.schema import Schema
+from robustcf.stats import mean
+
+from ..run.folder import RunFolder
+from ..run.rows import Key
+from .parts import METHOD, Facts, MethodFacts, Place
+
+ROBUST = ("direct-saa", "robust-saa", "convex-approximation")
+MOST_GROUPS = 40  # values of a cohort column on the page; the tables have them all
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The tables of `robustcf reduce`: their lines, and what their columns' metadata say."""
+
+    lines: tuple[dict[str, Any], ...]
+    statuses: tuple[dict[str, Any], ...]
+    schema: pa.Schema | None
+
+    @classmethod
+    def read(cls, run: RunFolder) -> Summary:
+        tables = [_table(run, name) for name in ("summary", "status")]
+        lines, statuses = (t.to_pylist() if t is not None else [] for t in tables)
+        lines.sort(key=lambda line: line["scenario"] != "same-data")  # the first scenario is the headline
+        return cls(tuple(lines), tuple(statuses), None if tables[0] is None else tables[0].schema)
+
+    @property
+    def methods(self) -> set[Key]:
+        return {(o["method"], o["alpha"], o["beta"], o["parameter"]) for o in self.lines}
+
+    def note(self, column: str, key: str) -> str:
+        if self.schema is None or column not in self.schema.names:
+            return ""
+        metadata = self.schema.field(column).metadata or {}
+        return str(metadata.get(key.encode(), b"").decode())
+
+    def of(self, place: Place, key: Key, cohort: str = "", value: str | None = "") -> list[dict[str, Any]]:
+        """The lines of one method and group, one per scenario."""
+        wanted = (*place, *key, cohort, value)
+        return [line for line in self.lines if _group(line) == wanted]
+
+    def beside(self, earlier: Summary) -> Iterator[tuple[str, Estimate, Estimate, Estimate, Estimate]]:
+        """Methods of both runs, nearest first: distance then and now, validity then and now."""
+        seen = set()
+        for line in sorted(self.lines, key=lambda o: o["distance"] or 0.0):
+            group = _group(line)
+            other = next((o for o in earlier.lines if _group(o) == group), None)
+            if line["cohort"] == "" and other is not None and group not in seen:
+                seen.add(group)
+                yield (
+                    method_title(line["method"], line["alpha"], line["beta"], line["parameter"]),
+                    _estimate(other, "distance"),
+                    _estimate(line, "distance"),
+                    _estimate(other, "validity"),
+                    _estimate(line, "validity"),
+                )
+
+
+def _table(run: RunFolder, name: str) -> pa.Table | None:
+    if not run.exists(f"summary/{name}.parquet"):
+        return None
+    with run.open_parquet(f"summary/{name}.parquet") as file:
+        return file.read()
+
+
+def _group(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(line[k] for k in ("dataset", "n_trees", *METHOD, "cohort", "cohort_value"))
+
+
+def _estimate(line: Mapping[str, Any], name: str) -> Estimate:
+    return Estimate(line[name], line[f"{name}_low"], line[f"{name}_high"])
+
+
+def headline(facts: Facts) -> Key | None:
+    """The sampled-trees method that asks for the highest score."""
+    robust = [key for key in facts.methods if key[0] in ("direct-saa", "robust-saa")]
+    return max(robust, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
+
+
+def population(
+    name: str,
+    place: Place,
+    facts: Facts,
+    summary: Summary,
+    schema: Schema | None,
+    cohorts: Sequence[str] = (),
+    n_classes: int = 2,
+) -> Population:
+    """One population of the report."""
+    denied = facts.seen - facts.favourable - facts.invalid
+    least = "an answer to the mildest method"
+    if _has_naive(facts):
+        flips = n_classes == 2
+        least = "any change that flips the decision" if flips else "any change with a score of at least 1/2"
+    best = headline(facts)
+    lines = tuple(
+        _method(place, key, m, denied, summary) for key, m in sorted(facts.methods.items(), key=rank)
+    )
+    strict = None if best is None else method_title(*best)
+    groups, left_out = _groups(place, facts, summary, cohorts)
+    return Population(
+        name=name,
+        seen=facts.seen,
+        favourable=facts.favourable,
+        invalid=facts.invalid,
+        denied=denied,
+        any=Outcomes(least, facts.any_reached, facts.any_none, denied - facts.any_reached - facts.any_none),
+        robust=next((m.outcomes for m in lines if m.title == strict), None),
+        headline=strict,
+        methods=lines,
+        levers=tuple(_levers(facts, schema)),
+        groups=tuple(groups),
+        groups_left_out=left_out,
+        n_classes=n_classes,
+    )
+
+
+def _has_naive(facts: Facts) -> bool:
+    return any(key[0] == "naive" for key in facts.methods)
+
+
+def rank(item: tuple[Key, MethodFacts]) -> tuple[Any, ...]:
+    """Naive, then the robust methods in rising demand, then the others."""
+    (name, alpha, beta, parameter), facts = item
+    kind = 0 if name == "naive" else 1 if name in ROBUST else 2
+    return kind, facts.threshold or 0.0 if kind == 1 else 0.0, name, alpha or 0, beta or 0, parameter or 0
+
+
+def _method(place: Place, key: Key, facts: MethodFacts, denied: int, summary: Summary) -> MethodLine:
+    found = summary.of(place, key)
+    first: Mapping[str, Any] = found[0] if found else {}
+    statuses = Counter(
+        {k: v for k, v in facts.statuses.items() if k not in ("already_favourable", "invalid_input")}
+    )
+    asked = statuses.total()
+    title = method_title(*key)
+    return MethodLine(
+        title=title,
+        naive=key[0] == "naive",
+        alpha=key[1],
+        threshold=facts.threshold,
+        statuses=dict(sorted(statuses.items())),
+        outcomes=Outcomes(title, facts.reached, facts.none, asked - facts.reached - facts.none),
+        distance=_estimate(first, "distance") if first else Estimate(),
+        changed=first.get("changed"),
+        pairs=facts.pairs,
+        distance_paired=_mean(facts.distance_paired, facts.pairs),
+        naive_paired=_mean(facts.naive_paired, facts.pairs),
+        predicted=_mean(facts.predicted, facts.predicted_rows),
+        validity=tuple(
+            Validity(o["scenario"], _estimate(o, "validity"), o["validity_reached"], bool(o["pareto"]))
+            for o in found
+            if o["scenario"] is not None
+        ),
+        seconds_median=first.get("seconds_median"),
+        seconds_p95=first.get("seconds_p95"),
+    )
+
+
+def _mean(total: int, rows: int) -> float | None:
+    value = mean(total, rows)
+    return None if math.isnan(value) else value
+
+
+def _levers(facts: Facts, schema: Schema | None) -> Iterator[Lever]:
+    """Features by their use over all methods, most used first."""
+    total: Counter[str] = Counter()
+    for method in facts.methods.values():
+        total.update(method.uses)
+    ordered = sorted(facts.methods.items(), key=rank)
+    for name, _ in sorted(total.items(), key=lambda i: (-i[1], i[0])):
+        yield Lever(
+            _label(schema, name),
+            tuple(
+                Use(method_title(*k), m.uses[name], m.answers, _typical(m, name, schema)) for k, m in ordered
+            ),
+        )
+
+
+def _label(schema: Schema | None, name: str) -> str:
+    return name if schema is None or name not in schema.names else schema[name].label or name
+
+
+def _typical(facts: MethodFacts, name: str, schema: Schema | None) -> str:
+    """A number's mean change in its own unit, a word's most frequent change."""
+    uses = facts.uses[name]
+    if not uses:
+        return "–"
+    words = [(n, before, after) for (f, before, after), n in facts.words.items() if f == name]
+    if words:
+        n, before, after = min(words, key=lambda w: (-w[0], w[1], w[2]))
+        return f"{before} → {after} ({share(n / uses, 0)})"
+    far, signed = mean(facts.moved[name], uses), mean(facts.shifted[name], uses)
+    unit = "" if schema is None or name not in schema.names else schema[name].unit or ""
+    if abs(abs(signed) - far) <= 1e-9 * far:
+        return f"{'+' if signed > 0 else '−'}{_short(far)} {unit}".strip()
+    return f"±{_short(far)} {unit}".strip()
+
+
+def _short(value: float) -> str:
+    """Three digits, thousands marked."""
+    digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
+    return f"{round(value, digits):,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+
+
+def _groups(place: Place, facts: Facts, summary: Summary, cohorts: Sequence[str]) -> tuple[list[Group], int]:
+    """The largest groups of each cohort column, by their names."""
+    statuses: dict[tuple[Any, ...], Counter[str]] = {}
+    for line in summary.statuses:
+        statuses.setdefault(_group(line), Counter())[line["status"]] += line["n"]
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for line in summary.lines:  # the first scenario stands for the group
+        if line["cohort"] and (line["dataset"], line["n_trees"]) == place:
+            lines.setdefault(_group(line), line)
+    sizes = Counter({(o["cohort"], o["cohort_value"]): o["n"] for o in lines.values()})
+    kept, left_out = [], 0
+    for cohort in dict.fromkeys([*cohorts, *(c for c, _ in sizes)]):
+        values = sorted((v for c, v in sizes if c == cohort), key=lambda v: (-sizes[cohort, v], str(v)))
+        left_out += len(values[MOST_GROUPS:])
+        kept += [(cohort, v) for v in sorted(values[:MOST_GROUPS], key=str)]
+    order = [key for key, _ in sorted(facts.methods.items(), key=rank)]
+    made = []
+    for cohort, value in kept:
+        for key in order:
+            group = (*place, *key, cohort, value)
+            if group not in lines:
+                continue
+            line, own = lines[group], statuses.get(group, Counter())
+            made.append(
+                Group(
+                    cohort=cohort,
+                    value="(missing)" if value is None else value,
+                    method=method_title(*key),
+                    seen=line["n"],
+                    denied=line["n"] - own["already_favourable"] - own["invalid_input"],
+                    answers=line["n_reached"],
+                    none=line["n_no_recourse"],
+                    distance=_estimate(line, "distance"),
+                    validity=_estimate(line, "validity"),
+                )
+            )
+    return made, left_out

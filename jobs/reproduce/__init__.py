@@ -1,0 +1,1 @@
+"""`robustcf reproduce`: the paper's experiments and the page about them."""

@@ -1,0 +1,189 @@
+"""`robustcf reproduce`: the paper's experiments, run or gone on with, then tables and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from robustcf.datasets import load
+from robustcf.datasets.named import FOLDER_VARIABLE
+
+from ..cluster.session import cpus_of, session
+from ..cluster.signals import side_by_side
+from ..inputs.config import SweepConfig, as_plain, config_hash
+from ..inputs.errors import BadInput, reporting_bad_input
+from ..run.claim import claimed
+from ..run.folder import RunFolder
+from ..sweep.sweep import sweep
+from .authors import missing_simulations, run_authors
+from .experiments import ORDER, Experiment, experiment
+from .results import Results, read_results
+
+UNPROVED = ("feasible", "timeout")
+CLOCK = "wall.jsonl"
+AT_ONCE = 4  # sweeps side by side, if there are as many cores
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be reproduced; nothing named means everything."""
+
+    output: Path
+    experiments: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    fraction: float = 1.0
+    data: Path | None = None
+    time_limit: float = 60.0
+    results: Path | None = None  # of an earlier reproduction
+
+
+def reproduce(request: Request, address: str | None = None, cpus: int | None = None) -> int:
+    """Run what is missing, then write the page; the exit code."""
+    from .material import write_page
+
+    if not 0 < request.fraction <= 1:
+        raise BadInput(f"--fraction is {request.fraction}; it must lie in (0, 1]")
+    if not request.time_limit > 0:
+        raise BadInput(f"--time-limit is {request.time_limit}; it must be positive")
+    chosen = [experiment(name) for name in request.experiments or ORDER]
+    earlier = Results() if request.results is None else read_results(request.results)
+    with _data_folder(request.data):
+        code = _run_missing(request, chosen, earlier, address, cpus)
+        write_page(request.output, earlier)
+    return code
+
+
+def _run_missing(
+    request: Request, chosen: list[Experiment], earlier: Results, address: str | None, cpus: int | None
+) -> int:
+    missing = []
+    for e in chosen:
+        for dataset in e.chosen(request.datasets):
+            output = str((request.output / "runs" / e.name / dataset).absolute())
+            asked = e.config(dataset, request.fraction, output, request.time_limit)
+            config: SweepConfig | None
+            if earlier.covers(e.name, dataset, asked):
+                config = None
+            elif e.draw == "authors":
+                config = asked if missing_simulations(asked) else None
+            else:
+                config = going_on(asked)
+            if config is not None:
+                missing.append((e, dataset, config))
+    if not missing:
+        return 0
+    read = cache(load)  # each data set is read once
+    with session(address, 1, cpus) as ray:
+
+        def run(e: Experiment, dataset: str, config: SweepConfig) -> int:
+            begin = time.time()
+            with reporting_bad_input(ValueError):
+                data = read(dataset)
+            if e.draw == "authors":
+                code = run_authors(ray, config, e.simulations, data)
+            else:
+                lenders = _lenders(request.output, config)
+                code = sweep(config, address, cpus, lenders, read, f"{e.name} {dataset}")
+            _note_time(request.output, e.name, dataset, begin, cpus)
+            return code
+
+        at_once = min(cpus_of(ray), AT_ONCE)  # the last hard row of one leaves the cores to another
+        return max(side_by_side((partial(run, *each) for each in missing), at_once))
+
+
+def going_on(config: SweepConfig) -> SweepConfig | None:
+    """What is left to run in the folder of this sweep: None where all of it is done.
+
+    Simulations are independent and answers do not depend on the time limit unless they hit it. So a
+    folder that was begun with fewer simulations or a shorter limit is gone on with, and one that
+    holds more than is asked for is taken as it is.
+    """
+    run = RunFolder(config.output)
+    manifest = run.manifest()
+    if manifest is None:
+        return config
+    begun, limit = manifest["config"]["sweep"]["simulations"], manifest["config"]["solver"]["time_limit"]
+    if manifest["config_hash"] != config_hash(_sized(config, begun, limit)):
+        raise BadInput(f"{run.shown} belongs to another run; choose another output")
+    wanted = _sized(config, max(begun, config.sweep.simulations), max(limit, config.solver.time_limit))
+    if manifest["config_hash"] == config_hash(wanted):
+        return None if manifest["state"] == "complete" else wanted
+    with claimed(run):
+        if wanted.solver.time_limit > limit:
+            _forget_unproved(run, manifest)
+        changed = {"config": as_plain(wanted), "config_hash": config_hash(wanted), "state": "running"}
+        run.write_manifest(manifest | changed)
+    return wanted
+
+
+def _lenders(output: Path, config: SweepConfig) -> list[RunFolder]:
+    """Runs of other experiments on the same data and design: their first forests need no training."""
+    mine, dataset = Path(config.output), config.sweep.datasets[0]
+    found = []
+    for folder in sorted((output / "runs").absolute().glob(f"*/{dataset}")):
+        run = RunFolder(str(folder))
+        manifest = run.manifest()
+        if folder != mine and manifest is not None and _same_forests(manifest["config"], config):
+            found.append(run)
+    return found
+
+
+def _same_forests(theirs: Mapping[str, Any], config: SweepConfig) -> bool:
+    mine = as_plain(config)
+    decisive = ("rows", "trees", "depth", "first_share")
+    return bool(
+        theirs["seed"] == mine["seed"] and all(theirs["sweep"][k] == mine["sweep"][k] for k in decisive)
+    )
+
+
+def _sized(config: SweepConfig, simulations: int, time_limit: float) -> SweepConfig:
+    return replace(
+        config,
+        sweep=replace(config.sweep, simulations=simulations),
+        solver=replace(config.solver, time_limit=time_limit),
+    )
+
+
+def _forget_unproved(run: RunFolder, manifest: dict[str, Any]) -> None:
+    """Shards in which a row hit the old limit are made again."""
+    for name, facts in list(manifest["shards"].items()):
+        if any(facts.get("counts", {}).get(status) for status in UNPROVED):
+            for file in (name, name.replace("counterfactuals/", "validation/")):
+                manifest["shards"].pop(file, None)
+                if run.exists(file):
+                    run.filesystem.delete_file(run.path(file))
+
+
+def _note_time(output: Path, name: str, dataset: str, begin: float, cpus: int | None) -> None:
+    record = {
+        "experiment": name,
+        "dataset": dataset,
+        "seconds": round(time.time() - begin, 1),
+        "cpus": cpus or os.cpu_count(),
+    }
+    with (output / CLOCK).open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(record) + "\n")
+
+
+@contextmanager
+def _data_folder(data: Path | None) -> Iterator[None]:
+    """Data sets are looked for in that folder meanwhile."""
+    before = os.environ.get(FOLDER_VARIABLE)
+    if data is not None:
+        if not data.is_dir():
+            raise BadInput(f"--data {data} is not a folder")
+        os.environ[FOLDER_VARIABLE] = str(data.absolute())
+    try:
+        yield
+    finally:
+        if data is not None:
+            os.environ.pop(FOLDER_VARIABLE)
+            if before is not None:
+                os.environ[FOLDER_VARIABLE] = before

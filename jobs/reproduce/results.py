@@ -1,0 +1,83 @@
+"""The rows of a reproduction as one small file: enough for every table, and to go on elsewhere.
+
+`robustcf reproduce` writes `results.parquet` beside its page. Given to another call (`--results`), what it
+holds is shown beside that folder's own runs, and not run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from robustcf.support.documents import parse_json
+
+from ..inputs.config import SweepConfig, methods_of
+from ..inputs.errors import BadInput
+from ..run.folder import BROKEN
+
+FILE = "results.parquet"
+NOTE = b"robustcf"
+COLUMNS = [
+    "dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees",
+    "status", "reason", "distance", "gap", "n_changed", "seconds", "predicted_validity",
+]  # fmt: skip
+ALL = ["experiment", *COLUMNS, "valid", "forests"]
+UNIT = ["experiment", "dataset", "simulation"]
+
+Seconds = Mapping[tuple[str, str], float]  # wall time per (experiment, data set)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Rows of finished simulations, and the wall time that they took."""
+
+    rows: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=ALL))
+    seconds: Seconds = field(default_factory=dict)
+
+    def covers(self, experiment: str, dataset: str, config: SweepConfig) -> bool:
+        """Whether every simulation that is asked for is there, with all its rows and methods."""
+        own = self.rows[(self.rows["experiment"] == experiment) & (self.rows["dataset"] == dataset)]
+        sizes = own.groupby("simulation").size()
+        whole = config.sweep.rows * len(methods_of(config))
+        wanted = sizes.reindex(range(config.sweep.simulations), fill_value=0)
+        return bool((wanted == whole).all())
+
+    def before(self, newer: Results) -> Results:
+        """These, where the newer ones do not hold the same simulation."""
+        if self.rows.empty or newer.rows.empty:
+            return newer if self.rows.empty else self
+        again = pd.MultiIndex.from_frame(self.rows[UNIT]).isin(pd.MultiIndex.from_frame(newer.rows[UNIT]))
+        seconds = dict(self.seconds)
+        for key, value in newer.seconds.items():
+            seconds[key] = seconds.get(key, 0.0) + value
+        return Results(pd.concat([self.rows[~again], newer.rows], ignore_index=True), seconds)
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Whole or not at all."""
+    seconds = [[*key, value] for key, value in results.seconds.items()]
+    table = pa.Table.from_pandas(results.rows, preserve_index=False)
+    table = table.replace_schema_metadata({NOTE: json.dumps({"seconds": seconds}).encode()})
+    part = path.with_suffix(".part")
+    pq.write_table(table, part, compression="zstd", compression_level=19)
+    part.rename(path)
+
+
+def read_results(path: Path) -> Results:
+    """What `write_results` wrote; anything else is bad input."""
+    try:
+        table = pq.read_table(path)
+        note = parse_json((table.schema.metadata or {})[NOTE])
+        seconds = {(str(name), str(dataset)): float(value) for name, dataset, value in note["seconds"]}
+        rows: pd.DataFrame = table.to_pandas()
+    except (*BROKEN, KeyError, TypeError) as error:
+        raise BadInput(f"--results {path}: not the results of a reproduction: {error}") from None
+    if missing := [name for name in ALL if name not in rows]:
+        raise BadInput(f"--results {path}: column {missing[0]!r} is missing")
+    return Results(rows, seconds)

@@ -1,0 +1,296 @@
+"""A run's claim on its folder: one run at a time, whoever crashes, on disks and object stores alike.
+
+pyarrow cannot write an object only if it is absent, so a claim is an election by listing. Every run
+publishes a claim file of its own, `_claim/<time>-<token>.json`, and then lists the folder:
+
+- it goes on only if it sees no other live claim;
+- if it sees an earlier one (by name), or one that holds the folder, it withdraws and ends;
+- if it sees only later ones, it lists again until they have withdrawn, or one of them holds the folder.
+
+Each run writes before it lists. Of two runs, the one that wrote last sees the other, so at most one goes
+on. The earliest never gives way to a later one, so one does. This needs a listing that shows every file
+written before it: disks, NFS, S3, GCS and Azure do so. Clocks only order the names.
+
+The holder says so by a second file beside its claim, `<time>-<token>.held`: nobody need wait to learn it.
+
+A claim is dead if its process is gone (same host, boot and process namespace), or if it was not renewed
+for `LAPSE` seconds by the storage's own clock. The holder renews it every `BEAT` seconds. A holder that
+slept for too long and was taken over finds another claim beside or in place of its own, and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from robustcf.support.documents import parse_json
+
+from ..cluster.signals import ask_to_stop, stop_if_asked
+from ..cluster.tasks import TaskFailed, patiently
+from ..inputs.errors import BadInput, one_line
+from .folder import RunFolder
+
+FOLDER = "_claim"
+BEAT = 30.0  # seconds between two renewals
+LAPSE = 300.0  # seconds without a renewal after which a claim of another machine is dead
+PATIENCE = 60.0  # seconds that the earliest of several runs waits for the later ones to withdraw
+LOOK = 0.1
+_held: set[str] = set()  # claims of this process: one that it could not delete is dead
+
+
+class OutputMoved(TaskFailed):
+    """The run folder went away under the run."""
+
+    advice = "move it back and run the same command, or set `output` to where it is now"
+
+
+class ClaimLost(TaskFailed):
+    """Another run took the folder over."""
+
+    advice = "what is done stays done; wait for the other run to end"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A claim as another run finds it."""
+
+    name: str
+    age: float
+    holds: bool
+    facts: dict[str, Any]
+
+    @property
+    def holder(self) -> str:
+        return (
+            f"pid {self.facts.get('pid', '?')} on {self.facts.get('host', 'an unknown host')}"
+            f" since {self.facts.get('since', 'an unknown time')}"
+        )
+
+    @property
+    def here(self) -> bool:
+        """Whether its process would be visible from here."""
+        return self.facts.get("place") == _place()
+
+    @property
+    def dead(self) -> bool:
+        if not self.here:
+            return self.age > LAPSE
+        pid, started = self.facts.get("pid"), self.facts.get("started")
+        if not isinstance(pid, int) or pid <= 0:
+            return self.age > LAPSE
+        if pid == os.getpid() and started == _started(pid):
+            return self.name not in _held
+        return not _running(pid) or _started(pid) != started
+
+
+@contextmanager
+def claimed(run: RunFolder) -> Iterator[None]:
+    """Hold the folder for the time of a run; bad input if another run holds it."""
+    claim = _Claim(run)
+    claim.take()
+    try:
+        yield
+    except (TaskFailed, OSError) as error:
+        if run.local and not Path(run.path(FOLDER)).is_dir():
+            raise OutputMoved(f"{run.shown} was moved away or removed during the run") from error
+        raise
+    finally:
+        claim.release()
+
+
+class _Claim:
+    """This run's claim."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.name = f"{time.time_ns():020d}-{secrets.token_hex(8)}.json"
+        self.path = run.path(f"{FOLDER}/{self.name}")
+        since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+        about |= {"place": _place(), "started": _started(os.getpid())}
+        self.content = json.dumps(about).encode()
+        self.made_root = False
+        self.renewed = 0.0
+        self.ended = threading.Event()
+        self.beating = threading.Thread(target=self._beat, name="claim", daemon=True)
+
+    def take(self) -> None:
+        self.made_root = not self.run.exists()
+        _held.add(self.name)
+        try:
+            self._publish()
+            taken = self._elect()
+        except BaseException:
+            self._withdraw()
+            raise
+        self.run.must_stay = True
+        with suppress(OSError):  # only a courtesy to those who wait
+            self.run.publish(f"{FOLDER}/{_held_name(self.name)}", b"")
+        for dead in taken:
+            print(f"robustcf: {self._takeover(dead)}", file=sys.stderr, flush=True)
+        self.beating.start()
+
+    def release(self) -> None:
+        self.ended.set()
+        self.beating.join()
+        self._withdraw()
+
+    def _publish(self) -> None:
+        for _ in range(100):  # another run may remove the folder that it made, just before ours is in it
+            with suppress(FileNotFoundError):
+                patiently(self.run.publish, f"{FOLDER}/{self.name}", self.content)
+                self.renewed = time.monotonic()
+                return
+        raise BadInput(f"{self.run.shown}: cannot be written to")
+
+    def _elect(self) -> list[Rival]:
+        """Wait until this claim is the only live one; returns the dead ones that were removed."""
+        end = time.monotonic() + PATIENCE
+        removed: dict[str, Rival] = {}
+        while True:
+            there, rivals = patiently(self._rivals)
+            if there and not rivals:
+                return list(removed.values())
+            if not there:
+                self._publish()
+            live = [rival for rival in rivals if not rival.dead]
+            for rival in rivals:
+                if rival not in live:
+                    removed[rival.name] = rival
+                    self._delete(rival.name)
+            ahead = [r for r in live if r.holds] + [r for r in live if r.name < self.name]
+            if ahead or (live and time.monotonic() > end):
+                raise BadInput(self._refusal((ahead or live)[0]))
+            if time.monotonic() > end:
+                raise BadInput(f"{self.run.shown}: the claims in {FOLDER} cannot be renewed or removed")
+            stop_if_asked()
+            if live:
+                time.sleep(LOOK)
+
+    def _rivals(self) -> tuple[bool, list[Rival]]:
+        """Whether our own claim is there, and the others, the earliest first."""
+        selector = fs.FileSelector(self.run.path(FOLDER), allow_not_found=True)
+        listed = {str(i.base_name): i for i in self.run.filesystem.get_file_info(selector)}
+        found = {name: info for name, info in listed.items() if _is_claim(info)}
+        mine = found.pop(self.name, None)
+        if mine is None:
+            return False, []
+        rivals = []
+        for name in sorted(found):
+            known = mine.mtime_ns is not None and found[name].mtime_ns is not None
+            age = (mine.mtime_ns - found[name].mtime_ns) / 1e9 if known else 0.0
+            try:
+                facts = _facts(self.run.read(f"{FOLDER}/{name}"))
+                rivals.append(Rival(name, age, _held_name(name) in listed, facts))
+            except FileNotFoundError:
+                continue  # it has just withdrawn
+        return True, rivals
+
+    def _refusal(self, rival: Rival) -> str:
+        lapse = "" if rival.here else f"; if that run is dead, try again in {LAPSE / 60:.0f} minutes"
+        return (
+            f"{self.run.shown} is in use by another run ({rival.holder}): wait for it to end, stop it,"
+            f" or choose another output{lapse}"
+        )
+
+    def _takeover(self, dead: Rival) -> str:
+        return one_line(f"{self.run.shown}: taking over from a run that died ({dead.holder})")
+
+    def _beat(self) -> None:
+        """Renew the claim now and then; if it was lost, ask the run to stop."""
+        while not self.ended.wait(BEAT):
+            with suppress(OSError):  # storage that fails for a while
+                if not self._renew() and not self.ended.is_set():
+                    ask_to_stop(self._lost())
+                    return
+
+    def _renew(self) -> bool:
+        late = time.monotonic() - self.renewed > LAPSE / 2
+        if self.run.local:
+            try:
+                os.utime(self.path)
+            except FileNotFoundError:
+                return False
+        else:
+            if not self.run.exists(f"{FOLDER}/{self.name}"):
+                return False
+            self.run.publish(f"{FOLDER}/{self.name}", self.content)
+        self.renewed = time.monotonic()
+        return not (late and any(not rival.dead for rival in self._rivals()[1]))
+
+    def _lost(self) -> TaskFailed:
+        if self.run.local and not Path(self.run.path(FOLDER)).is_dir():
+            return OutputMoved(f"{self.run.shown} was moved away or removed during the run")
+        return ClaimLost(f"{self.run.shown}: another run took the folder over while this one was stalled")
+
+    def _withdraw(self) -> None:
+        self._delete(self.name)
+        _held.discard(self.name)
+        self.run.must_stay = False
+        if self.run.local:  # an object store has no folders
+            with suppress(OSError):
+                os.rmdir(self.run.path(FOLDER))
+                if self.made_root:
+                    os.rmdir(Path(self.path).parents[1])
+
+    def _delete(self, name: str) -> None:
+        for file in (_held_name(name), name):
+            with suppress(OSError):
+                self.run.filesystem.delete_file(self.run.path(f"{FOLDER}/{file}"))
+
+
+def _held_name(name: str) -> str:
+    return name.removesuffix(".json") + ".held"
+
+
+def _is_claim(info: Any) -> bool:
+    name = str(info.base_name)
+    return bool(info.type == fs.FileType.File) and name.endswith(".json") and not name.startswith(".")
+
+
+def _facts(content: bytes) -> dict[str, Any]:
+    try:
+        facts = parse_json(content)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _place() -> list[str]:
+    """Where a process number means something: host, boot, and process namespace (containers)."""
+    place = [socket.gethostname()]
+    with suppress(OSError):
+        place.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        place.append(os.readlink("/proc/self/ns/pid"))
+    return place
+
+
+def _running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _started(pid: int) -> str | None:
+    """When a process began, in the kernel's ticks; tells a process from a later one of its number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None

@@ -1,0 +1,56 @@
+"""The isolation forests of a run, kept in its folder so that `robustcf verify` can ask them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from robustcf import Forest
+from robustcf.methods.values import IsolationForest
+
+from .folder import RunFolder
+from .rows import Question
+
+
+def detector_name(place: str, contamination: float | str, n_trees: int, target: int) -> str:
+    """The file of one isolation forest; `place` tells the forests of a sweep apart, `target` is a position.
+
+    >>> detector_name("", 0.1, 50, 1)
+    'detectors/contamination-0.1-trees-50-class-1.npz'
+    """
+    prefix = f"{place}-" if place else ""
+    return f"detectors/{prefix}contamination-{contamination}-trees-{n_trees}-class-{target}.npz"
+
+
+def store_detectors(
+    run: RunFolder, question: Question, forest: Forest, X: np.ndarray, y: np.ndarray, place: str = ""
+) -> dict[str, str]:
+    """Fit and publish the isolation forests that the methods ask for; their files' SHA-256."""
+    stored: dict[str, str] = {}
+    for contamination, n_trees in _asked(question):
+        from robustcf.methods.isolation.family import fit_model
+        from robustcf.methods.isolation.files import pack_isolation
+
+        for position, label in enumerate(forest.classes):
+            if question.target is None or label == question.target:
+                model = fit_model(X[y == label], contamination, n_trees, question.seed)
+                name = detector_name(place, contamination, n_trees, position)
+                stored[name] = run.publish(name, pack_isolation(model)).digest
+    return stored
+
+
+def _asked(question: Question) -> Iterator[tuple[float | str, int]]:
+    yield from dict.fromkeys(
+        (m.contamination, m.n_trees) for m in question.methods if isinstance(m, IsolationForest)
+    )
+
+
+def asks_isolation(question: Question) -> bool:
+    return any(True for _ in _asked(question))
+
+
+def store_from(run: RunFolder, question: Question, forest: Forest, training: Any) -> dict[str, str]:
+    """The same for an audit, in a task: the training rows never pass the driver."""
+    return store_detectors(run, question, forest, training.X[training.first], training.y[training.first])

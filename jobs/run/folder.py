@@ -1,0 +1,261 @@
+"""A run folder on a local disk or an object store: whole files or none, and a manifest over them.
+
+A shard is made in memory, then published in one step: a rename on a disk, one upload on an object
+store. Names are decided by what a shard holds, so writing one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from robustcf.support.documents import parse_json
+
+from ..inputs.errors import BadInput
+from ..inputs.uri import is_uri, open_filesystem, without_secrets
+from .manifest_shape import damage
+
+FORMAT = 1
+BROKEN = (OSError, pa.ArrowException, ValueError)  # what reading a file of anyone's may raise
+CHANGE = pa.struct(
+    [("feature", pa.string()), ("before", pa.string()), ("after", pa.string()), ("delta", pa.float64())]
+)
+COUNTERFACTUALS = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("simulation", pa.int32()),
+        ("instance_id", pa.string()),
+        ("cohort", pa.map_(pa.string(), pa.string())),
+        ("method", pa.string()),
+        ("alpha", pa.float64()),
+        ("beta", pa.float64()),
+        ("parameter", pa.float64()),
+        ("voting", pa.string()),
+        ("n_trees", pa.int32()),
+        ("target", pa.string()),
+        ("threshold", pa.float64()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("objective", pa.float64()),
+        ("distance", pa.float64()),
+        ("lower_bound", pa.float64()),
+        ("gap", pa.float64()),
+        ("score_before", pa.float64()),
+        ("score_after", pa.float64()),
+        ("best_score", pa.float64()),
+        ("best_score_gap", pa.float64()),
+        ("predicted_validity", pa.float64()),
+        ("n_changed", pa.int32()),
+        ("changes", pa.list_(CHANGE)),
+        ("point", pa.list_(pa.float64())),
+        ("verified", pa.bool_()),
+        ("solver", pa.string()),
+        ("seconds", pa.float64()),
+        ("nodes", pa.int64()),
+    ]
+)
+KEYS = ("dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees")
+VALIDATION = pa.schema(
+    [COUNTERFACTUALS.field(name) for name in KEYS]
+    + [
+        pa.field("scenario", pa.string()),
+        pa.field("seeds", pa.list_(pa.int64())),
+        pa.field("valid", pa.list_(pa.bool_())),
+    ]
+)
+ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file that is there: its name in the run folder, its size and its SHA-256."""
+
+    name: str
+    size: int
+    digest: str
+
+
+class RunFolder:
+    """Reads and writes one run folder. Cheap to make and to send to a worker."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.shown = without_secrets(address)
+        self.must_stay = False  # a run is going on: a folder that went away is not made again
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"address": self.address, "shown": self.shown, "must_stay": self.must_stay}
+
+    def showing(self, name: str) -> str:
+        """Where a file of the run is, as it may be shown.
+
+        >>> RunFolder("s3://me:hush@bucket/run?region=eu").showing("report.html")
+        's3://bucket/run/report.html?region=eu'
+        """
+        place, mark, options = self.shown.partition("?") if is_uri(self.shown) else (self.shown, "", "")
+        return f"{place.rstrip('/')}/{name}{mark}{options}"
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        filesystem, path = open_filesystem(self.address)
+        return filesystem, path.rstrip("/")
+
+    @property
+    def filesystem(self) -> Any:
+        return self._place[0]
+
+    @property
+    def local(self) -> bool:
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def path(self, name: str) -> str:
+        """Where a file of the run is; names may come from anyone's manifest and lead nowhere else."""
+        if name.startswith("/") or "\0" in name or ".." in name.replace("\\", "/").split("/"):
+            raise BadInput(f"{self.shown}: {name!r} leaves the run folder")
+        return f"{self._place[1]}/{name}"
+
+    def _own(self, path: str) -> Path:
+        """A local path that is to be written to or removed: within the folder, links followed."""
+        if not Path(path).resolve().is_relative_to(Path(self._place[1]).resolve()):
+            raise BadInput(f"{path} is, or lies behind, a link to elsewhere")
+        return Path(path)
+
+    def exists(self, name: str = "") -> bool:
+        info = self.filesystem.get_file_info(self.path(name) if name else self._place[1])
+        return bool(info.type != fs.FileType.NotFound)
+
+    def names(self, folder: str) -> dict[str, int]:
+        """Published files of a folder and their sizes, in rising order."""
+        selector = fs.FileSelector(self.path(folder), allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        files = (i for i in found if i.type == fs.FileType.File and not i.base_name.startswith("."))
+        return {f"{folder}/{i.base_name}": i.size for i in sorted(files, key=lambda i: i.base_name)}
+
+    def read(self, name: str) -> bytes:
+        with self.filesystem.open_input_stream(self.path(name)) as stream:
+            content: bytes = stream.read()
+        return content
+
+    def publish(self, name: str, content: bytes | memoryview) -> Published:
+        """Put a whole file there in one step."""
+        content = memoryview(content)
+        if self.local:
+            target = Path(self.path(name))
+            self._publish_by_rename(self._own(str(target.parent)) / target.name, content)
+        else:  # an object appears when its upload is complete, never before
+            with self.filesystem.open_output_stream(self.path(name)) as stream:
+                stream.write(content)
+        return Published(name, len(content), hashlib.sha256(content).hexdigest())
+
+    def _publish_by_rename(self, target: Path, content: memoryview) -> None:
+        root = Path(self._place[1])
+        if not self.must_stay:
+            root.mkdir(parents=True, exist_ok=True)
+        for folder in reversed([f for f in target.parents if f.is_relative_to(root) and f != root]):
+            folder.mkdir(exist_ok=True)
+        part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+        try:
+            with part.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def publish_table(self, name: str, table: pa.Table, note: Mapping[str, Any] | None = None) -> Published:
+        """Publish a Parquet file; `note` travels in its footer."""
+        if note is not None:
+            table = table.replace_schema_metadata(
+                {**(table.schema.metadata or {}), b"robustcf": json.dumps(note).encode()}
+            )
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+        return self.publish(name, memoryview(sink.getvalue()))
+
+    def open_parquet(self, name: str) -> pq.ParquetFile:
+        return pq.ParquetFile(self.filesystem.open_input_file(self.path(name)))
+
+    def remove(self, name: str = "") -> None:
+        """Remove a folder of the run, or all of it."""
+        if self.exists(name):
+            path = self.path(name) if name else self._place[1]
+            if self.local:
+                self._own(path)
+            self.filesystem.delete_dir(path)
+
+    def sweep_up(self) -> None:
+        """Remove what a killed writer left behind (on a disk; uploads leave nothing)."""
+        if self.local:
+            for part in Path(self._place[1]).glob("**/.*.part"):
+                part.unlink(missing_ok=True)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest, or None where there is no run."""
+        if not self.exists("manifest.json"):
+            return None
+        try:
+            manifest = parse_json(self.read("manifest.json"))
+        except ValueError:
+            manifest = None
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise BadInput(f"{self.showing('manifest.json')} is not a manifest of format {FORMAT}")
+        if (wrong := damage(manifest)) is not None:
+            raise BadInput(f"{self.showing('manifest.json')} is damaged: {wrong}")
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        self.publish("manifest.json", (text + "\n").encode())
+
+    def begun(self, kind: str, fingerprint: str) -> dict[str, Any] | None:
+        """The manifest of this very run if it was begun; refuses a folder that is something else."""
+        manifest = self.manifest()
+        if manifest is None:
+            if self.exists() and self._occupied():
+                raise BadInput(f"{self.shown} exists and is not a run folder; choose another output")
+            return None
+        if (manifest.get("kind"), manifest.get("config_hash")) != (kind, fingerprint):
+            raise BadInput(
+                f"{self.shown} belongs to another {manifest.get('kind')} run; choose another output"
+            )
+        return manifest
+
+    def _occupied(self) -> bool:
+        root = self._place[1]
+        if self.filesystem.get_file_info(root).type == fs.FileType.File:
+            return True
+        inside = self.filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True))
+        return any(not i.base_name.startswith((".", "_work", "_claim")) for i in inside)
+
+
+def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table of one fixed schema; a missing column or a stray one is an error."""
+    rows = list(rows)
+    for row in rows[:1]:
+        if row.keys() != set(schema.names):
+            raise ValueError(f"columns differ: {sorted(row.keys() ^ set(schema.names))}")
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def require_run(address: str) -> tuple[RunFolder, dict[str, Any]]:
+    """An existing run folder and its manifest."""
+    run = RunFolder(address)
+    try:
+        manifest = run.manifest()
+    except OSError as error:
+        raise BadInput(f"{run.shown}: cannot be read: {error}") from None
+    if manifest is None:
+        raise BadInput(f"{run.shown} is not a run folder: it has no manifest.json")
+    return run, manifest

@@ -1,0 +1,46 @@
+"""Forests in a run folder, wherever that is."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from robustcf import Forest, ForestError, load_forest, save_forest
+
+from ..inputs.errors import BadInput
+from ..inputs.uri import is_local, open_filesystem, parent_of, without_secrets
+from .folder import RunFolder
+
+FILES = ("trees.npz", "forest.json")
+
+
+def store_forest(run: RunFolder, name: str, forest: Forest) -> None:
+    """Publish a forest as a folder of the run; `forest.json`, written last, says that it is whole."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_forest(forest, folder)
+        for file in FILES:
+            run.publish(f"{name}/{file}", (Path(folder) / file).read_bytes())
+
+
+def stored_forest(run: RunFolder, name: str) -> Forest | None:
+    """A forest of the run, or None."""
+    if not run.exists(f"{name}/forest.json"):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        for file in FILES:
+            (Path(folder) / file).write_bytes(run.read(f"{name}/{file}"))
+        return load_forest(folder)
+
+
+def open_forest(address: str) -> Forest:
+    """A forest folder at any address."""
+    if is_local(address):
+        return load_forest(open_filesystem(address)[1])
+    try:
+        folder, name = parent_of(address)
+        forest = stored_forest(RunFolder(folder), name)
+    except ForestError as error:
+        raise BadInput(f"{without_secrets(address)}: {error}") from None
+    if forest is None:
+        raise BadInput(f"{without_secrets(address)}: no forest is there")
+    return forest

@@ -1,0 +1,185 @@
+"""What a manifest says, and the checks that let a run go on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from robustcf.support.documents import parse_json
+
+from ..cluster.tasks import TaskFailed, Tasks, patiently
+from ..inputs.config import as_plain, config_hash, methods_of
+from ..inputs.errors import BadInput, one_line
+from ..terminal.progress import stage
+from .folder import BROKEN, FORMAT, Published, RunFolder
+from .manifest_shape import counts_are_sound
+from .planned import planned_shards, run_fingerprint
+
+CHECKPOINT = 15.0  # seconds between two writings of the manifest
+DECISIVE = ("robustcf", "numpy", "scipy", "scikit-learn", "numba", "highspy", "gurobipy")
+PACKAGES = (*DECISIVE, "pyarrow", "ray")
+
+
+def new_manifest(kind: str, config: Any) -> dict[str, Any]:
+    """A run that has just begun."""
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "config": as_plain(config),
+        "config_hash": config_hash(config),
+        "seed": config.seed,
+        "methods": len(methods_of(config)),
+        "versions": versions(),
+        "state": "running",
+        "shards": {},
+        "counts": {},
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of every package that may decide a row."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def check_versions(run: RunFolder, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Refuse to go on with a run of another robustcf (x.y of x.y.z); say what else has changed since.
+
+    Returns the versions that differ and may decide rows, for the manifest.
+    """
+    began, now = manifest.get("versions", {}), versions()
+    before, ours = str(began.get("robustcf", "unknown")), now["robustcf"]
+    if before.split(".")[:2] != ours.split(".")[:2]:
+        raise BadInput(
+            f"{run.shown} was begun by robustcf {before} and this is {ours}, whose answers may differ:"
+            f" install robustcf {before} to finish it, or choose another output"
+        )
+    changed = {name: now[name] for name in DECISIVE if began.get(name) != now[name]}
+    if changed:
+        then = ", ".join(f"{name} {began.get(name, 'unknown')}" for name in changed)
+        rest = ", ".join(f"{name} {found}" for name, found in changed.items())
+        said = f"{run.shown} was begun with {then}; what is done is kept, the rest is made with {rest}"
+        print(f"robustcf: {one_line(said)}", file=sys.stderr, flush=True)
+    return changed
+
+
+class Journal:
+    """The manifest while a run is going on: rewritten every few seconds, whole."""
+
+    def __init__(self, run: RunFolder, manifest: dict[str, Any]) -> None:
+        self.run, self.manifest, self._last = run, manifest, 0.0
+
+    def keep(self, file: Published, **facts: Any) -> None:
+        """Know of a shard that was found; nothing is written."""
+        self.manifest["shards"][file.name] = {"size": file.size, "sha256": file.digest, **facts}
+
+    def note(self, file: Published, **facts: Any) -> None:
+        """Know of a shard that was made, and write the manifest now and then."""
+        self.keep(file, **facts)
+        if time.monotonic() - self._last > CHECKPOINT:
+            with suppress(OSError):  # shards speak for themselves: a resume needs no checkpoint
+                self._last = time.monotonic()
+                self.run.write_manifest(self.manifest)
+
+    def write(self) -> None:
+        self._last = time.monotonic()
+        patiently(self.run.write_manifest, self.manifest)
+
+    def count(self, expected: int) -> Counter[str]:
+        """Statuses over the planned shards, each of which must be there; `expected` rows have one."""
+        planned = planned_shards(self.manifest)
+        counts: Counter[str] = Counter()
+        for name in planned:
+            counts.update(self.manifest["shards"].get(f"counterfactuals/{name}", {}).get("counts", {}))
+        if counts.total() != expected:
+            raise TaskFailed(
+                f"{self.run.shown}: {counts.total()} rows have a status where {expected} are expected"
+            )
+        self.manifest["counts"] = dict(sorted(counts.items()))
+        return counts
+
+    def reopen(self) -> None:
+        """The run is going on: what was complete is not, until all of it is there again."""
+        self.manifest["state"] = "running"
+        self.write()
+
+    def finish(self) -> None:
+        """The run is complete: the last thing that it writes. Nothing that a killed worker left is in it."""
+        self.run.sweep_up()
+        self.manifest["state"] = "complete"
+        self.write()
+
+
+def finished_shards(
+    run: RunFolder, journal: Journal, folder: str, wanted: Sequence[str], tasks: Tasks
+) -> set[str]:
+    """Shards that are there, whole, and either known to the manifest or made by this very run."""
+    own = run_fingerprint(journal.manifest)
+    there = run.names(folder)
+    names = [f"{folder}/{name}" for name in wanted if f"{folder}/{name}" in there]
+    done: set[str] = set()
+    if not names:
+        return done
+    groups = [tuple(names[i : i + 50]) for i in range(0, len(names), 50)]
+    with stage(f"checking {folder}", len(names)) as progress:
+        for _, checked in tasks.run(check_files, [(run, group) for group in groups]):
+            for file, note in checked:
+                known = journal.manifest["shards"].get(file.name)
+                ours = note.get("run") == own if known is None else known["sha256"] == file.digest
+                if ours:
+                    journal.keep(file, **{k: note[k] for k in NOTED if k in note})
+                    done.add(file.name.removeprefix(f"{folder}/"))
+            progress.advance(len(checked))
+    return done
+
+
+NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors")
+
+
+def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, dict[str, Any]]]:
+    """Digest and note of each file that is a whole Parquet file."""
+    found = []
+    for name in names:
+        content = run.read(name)
+        try:
+            note = whole_note(content)
+        except BROKEN:
+            continue  # broken: it will be made again
+        found.append((Published(name, len(content), hashlib.sha256(content).hexdigest()), note))
+    return found
+
+
+def whole_note(content: bytes) -> dict[str, Any]:
+    """What a shard notes of itself, if every page of it is as it was written."""
+    with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+        note: dict[str, Any] = parse_json((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
+        rows = sum(len(batch) for batch in file.iter_batches(16_384))
+    if not counts_are_sound(note) or note.get("rows", rows) != rows:
+        raise ValueError("a shard without its note, or with other rows than it notes")
+    return note
+
+
+def facts_of(done: Any) -> dict[str, Any]:
+    """A worker's report as the manifest keeps it."""
+    return {k: v for k, v in asdict(done).items() if k in NOTED}
+
+
+def exit_code(counts: Mapping[str, int]) -> int:
+    """0 only when every row has a status and none is `error`."""
+    return 1 if counts.get("error", 0) else 0

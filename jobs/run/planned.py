@@ -1,0 +1,86 @@
+"""Which files belong to a run: those that its manifest plans, and no other that lies beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..inputs.errors import BadInput
+from .folder import RunFolder
+from .manifest_shape import MOST_BITS, is_count
+
+# What decides a run's rows; a shard that notes another value of any of these is not of this run.
+IDENTITY = ("kind", "config_hash", "forest_hash", "schema_hash", "data_hash", "answer_keys")
+
+
+def run_fingerprint(manifest: Mapping[str, Any]) -> str:
+    """What every shard of a run notes in its footer: the same config, inputs and cut into shards."""
+    cut = {key: manifest.get("plan", {}).get(key) for key in ("bits", "rows")}
+    return digest_of({key: manifest.get(key) for key in IDENTITY} | {"plan": cut})
+
+
+def planned_shards(manifest: Mapping[str, Any]) -> list[str]:
+    """The file names that the manifest plans; no other file of its folders belongs to the run."""
+    if manifest["kind"] == "audit":
+        return [shard_name(k) for k in range(2 ** manifest["plan"]["bits"])] if "plan" in manifest else []
+    grid, datasets = manifest["config"].get("sweep"), manifest.get("data_hash")
+    if not isinstance(grid, dict) or not isinstance(datasets, dict):
+        raise BadInput("the manifest of this sweep is damaged: it has no design")
+    trees: Any = grid.get("trees")
+    simulations: Any = grid.get("simulations")
+    if not isinstance(trees, list) or not all(map(is_count, [*trees, simulations])):
+        raise BadInput("the manifest of this sweep is damaged: its design has no trees or simulations")
+    if len(datasets) * len(trees) * simulations > 2**MOST_BITS:
+        raise BadInput("the manifest of this sweep is damaged: it plans too many shards")
+    return [
+        unit_name(dataset, n_trees, simulation) + ".parquet"
+        for dataset in datasets
+        for n_trees in trees
+        for simulation in range(simulations)
+    ]
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05d}.parquet"
+
+
+def unit_name(dataset: str, n_trees: int, simulation: int) -> str:
+    return f"{dataset}-n{n_trees:05d}-s{simulation:04d}"
+
+
+def readable_shards(run: RunFolder, manifest: Mapping[str, Any]) -> list[str]:
+    """The shards of counterfactuals that the manifest plans and knows; bad input if one is not as known."""
+    sizes = run.names("counterfactuals")
+    found = []
+    for name in planned_shards(manifest):
+        known = manifest["shards"].get(f"counterfactuals/{name}")
+        if known is None and manifest["state"] != "complete":
+            continue  # not made yet
+        size = sizes.get(f"counterfactuals/{name}")
+        if known is None or size is None or known.get("size", size) != size:
+            raise BadInput(
+                f"{run.shown}: counterfactuals/{name} is missing or not the file that the manifest lists;"
+                " the command that made the run makes it again"
+            )
+        found.append(name)
+    if not found:
+        raise BadInput(f"{run.shown} has no finished shard of counterfactuals yet")
+    return found
+
+
+def refuse_strays(run: RunFolder, manifest: Mapping[str, Any]) -> None:
+    """Files that the run does not plan would be read with it by whoever opens the folder as one table."""
+    planned = set(planned_shards(manifest))
+    for folder in ("counterfactuals", "validation", "keys"):
+        strays = [name for name in run.names(folder) if name.split("/", 1)[1] not in planned]
+        if strays:
+            raise BadInput(
+                f"{run.shown} holds {len(strays)} files that are not of this run, such as {strays[0]};"
+                " move them away or choose another output"
+            )
+
+
+def digest_of(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

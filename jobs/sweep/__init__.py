@@ -1,0 +1,1 @@
+"""`robustcf sweep`: data sets, simulations, forest sizes and methods."""

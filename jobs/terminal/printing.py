@@ -1,0 +1,81 @@
+"""Counterfactuals on a terminal, from the words of `robustcf.show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from .printable import printable
+
+if TYPE_CHECKING:
+    from robustcf import Counterfactual, Explainer
+    from robustcf.schema.encode import Row
+
+MARKS = {"optimal": ("✓", "green"), "no_recourse": ("✗", "yellow"), "already_favourable": ("✓", "green")}
+
+
+class _PlainConsole(Console):
+    """Words are words: no markup, no pictures of letters, no command to the terminal."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
+def console() -> Console:
+    return _PlainConsole(highlight=False, soft_wrap=False, markup=False, emoji=False)
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            no_wrap=column == "name",
+            overflow="fold",
+        )
+    return made
+
+
+def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
+    """One answer: what is asked, what to change, what it reaches, what is proved, how long it took."""
+    from robustcf.show import change_rows, demand, method_title, rounded_changes, verdict
+
+    out.print()
+    n_classes = len(explainer.forest.classes)
+    out.print(Text.assemble((method_title(cf.method), "bold"), (f"  {demand(cf, n_classes)}", "dim")))
+    if cf.changes:
+        made = table("change", "from", "to")
+        for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
+            made.add_row(Text(label), Text(before), Text(after, style="bold"))
+        out.print(made)
+    if cf.point is not None:
+        out.print(
+            f"score {cf.score_before:.3f} → {cf.score:.3f} · distance {cf.distance:.4f} · {cf.seconds:.3f} s"
+        )
+    mark, colour = MARKS.get(cf.status, ("!", "red"))
+    out.print(Text(f"{mark} {verdict(cf, n_classes)}", style=colour))
+
+
+def print_counts(address: str) -> None:
+    """What a run has come to."""
+    from ..run.folder import require_run
+
+    run, manifest = require_run(address)
+    made = table("status", "rows", right=("rows",))
+    for status, count in manifest["counts"].items():
+        made.add_row(status, f"{count:,}")
+    out = console()
+    out.print(made)
+    for row in manifest.get("survival", []):
+        name = row["method"] if row["alpha"] is None else f"{row['method']}, α = {row['alpha']:g}"
+        out.print(f"earlier recourses that survive, {name}: {row['survived']:,} of {row['given']:,}")
+    out.print(f"validity: {manifest.get('validation', 'not measured')}")
+    out.print(Text(run.showing("summary/summary.csv")), soft_wrap=True)

@@ -1,0 +1,200 @@
+"""`robustcf validate`: points made by any tool, asked of the forest and of forests trained again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from robustcf import Forest
+from robustcf.forest.forest import Label, Voting
+from robustcf.robustness import predicted_validity
+from robustcf.schema.encode import encode, read_rows
+from robustcf.stats import wilson
+from robustcf.thresholds import binomial_half_cdf, p_star
+from robustcf.validate import validity
+
+from ..cluster.session import session
+from ..cluster.tasks import Tasks, fan_out
+from ..inputs.config import SolverChoice, Training, Validation
+from ..inputs.errors import BadInput, reporting_bad_input
+from ..inputs.model_file import read_schema
+from ..inputs.tables import read_table
+from ..inputs.uri import parent_of
+from ..run.folder import RunFolder
+from ..run.forests import open_forest
+from ..run.rows import label_of
+from ..run.spreadsheet import csv_bytes
+from ..terminal.progress import stage
+from .forests import Scenarios, all_forests, check_trainable, gather, load_training, seeds_for
+
+POINTS = pa.schema(
+    [
+        ("point", pa.string()),
+        ("reason", pa.string()),
+        ("target", pa.string()),
+        ("flips", pa.bool_()),
+        ("score", pa.float64()),
+        ("alpha", pa.float64()),
+        ("threshold", pa.float64()),
+        ("reaches", pa.bool_()),
+        pa.field(
+            "least_alpha", pa.float64(), metadata={"meaning": "least α whose Direct-SAA threshold is met"}
+        ),
+        pa.field("predicted_validity", pa.float64(), metadata={"kind": "optimistic in-sample estimate"}),
+        ("scenario", pa.string()),
+        ("validity", pa.float64()),
+        ("validity_low", pa.float64()),
+        ("validity_high", pa.float64()),
+        ("seeds", pa.list_(pa.int64())),
+        ("valid", pa.list_(pa.bool_())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PointsRequest:
+    """What was asked for on the command line."""
+
+    points: str
+    forest: str
+    schema: str
+    target: str
+    output: str
+    id: str | None
+    alpha: float
+    voting: Voting
+    training: Training | None
+    validation: Validation
+    seed: int
+    threads: int
+
+
+def validate_points(request: PointsRequest, address: str | None = None) -> pa.Table:
+    """Threshold test, predicted and measured validity of each point; written and returned."""
+    if not parent_of(request.output)[1].lower().endswith((".parquet", ".csv")):
+        raise BadInput(f"{request.output}: the output's name must end in .parquet or .csv")
+    with reporting_bad_input(ValueError):
+        forest, schema = open_forest(request.forest), read_schema(request.schema)
+        target = label_of(forest, request.target)
+        threshold = p_star(len(forest), request.alpha)
+        if request.training is not None:
+            check_trainable(forest, request.validation.scenarios)
+    names = list(schema.names) if request.id is None else [request.id, *schema.names]
+    table = read_table(request.points, names)
+    ids = [str(v) for v in (range(len(table)) if request.id is None else table[request.id].to_pylist())]
+    read = read_rows(schema, table.select(list(schema.names)).to_pandas(), missing=forest.accepts_missing)
+    usable = np.flatnonzero([reason is None for reason in read.reasons])
+    points = encode(schema, read.numbers[usable])
+    measured: list[tuple[str | None, Sequence[int], np.ndarray]] = [(None, (), np.zeros((len(points), 0)))]
+    if request.training is not None:
+        with session(address, request.threads) as ray:
+            tasks = Tasks(ray, SolverChoice(threads=request.threads))
+            measured = _measured(tasks, request, request.training, schema, forest, points, target)
+    facts = _facts(forest, points, target, request.voting, request.alpha, threshold)
+    rows: list[dict[str, Any]] = []
+    place = {int(i): k for k, i in enumerate(usable)}
+    for i, reason in enumerate(read.reasons):
+        head = {"point": ids[i], "reason": reason, "target": str(target)}
+        if reason is not None:
+            rows.append(head)
+            continue
+        for name, seeds, valid in measured:
+            rows.append(head | facts[place[i]] | _measure(name, seeds, valid[place[i]]))
+    result = pa.Table.from_pylist(rows, POINTS)
+    _write(request.output, result)
+    return result
+
+
+def _measured(
+    tasks: Tasks,
+    request: PointsRequest,
+    training: Training,
+    schema: Any,
+    forest: Forest,
+    points: np.ndarray,
+    target: Label,
+) -> list[tuple[str | None, Sequence[int], np.ndarray]]:
+    scenarios = seeds_for(request.seed, request.validation)
+    shared = tasks.put(forest)
+    rows = tasks.start(load_training, training, schema, shared)
+    with stage("training again", sum(map(len, scenarios.seeds))) as progress:
+        refs = [ref for _, _, ref in all_forests(tasks, shared, rows, scenarios)]
+        for _ in fan_out(tasks.ray, lambda ref: tasks.start(_done, ref), refs, tasks.window):
+            progress.advance(1)
+    forests = tasks.start(gather, *refs)
+    blocks = [(start, points[start : start + 65_536]) for start in range(0, len(points), 65_536)]
+    valid = np.zeros((len(points), sum(map(len, scenarios.seeds))), dtype=bool)
+    calls = ((forests, block, target, request.voting, start) for start, block in blocks)
+    for call, part in tasks.run(_score, calls):
+        valid[call[-1] : call[-1] + len(part)] = part
+    return _by_scenario(scenarios, valid)
+
+
+def _done(_: Any) -> None:
+    """Waits for its argument."""
+
+
+def _score(forests: list[Forest], points: np.ndarray, target: Label, voting: Voting, _: int) -> np.ndarray:
+    return validity(forests, points, [target] * len(points), voting)
+
+
+def _by_scenario(
+    scenarios: Scenarios, valid: np.ndarray
+) -> list[tuple[str | None, Sequence[int], np.ndarray]]:
+    found: list[tuple[str | None, Sequence[int], np.ndarray]] = []
+    start = 0
+    for name, seeds in zip(scenarios.names, scenarios.seeds, strict=True):
+        found.append((name, seeds, valid[:, start : start + len(seeds)]))
+        start += len(seeds)
+    return found
+
+
+def _facts(
+    forest: Forest, points: np.ndarray, target: Label, voting: Voting, alpha: float, threshold: float
+) -> list[dict[str, Any]]:
+    """What the explained forest alone says."""
+    if not len(points):
+        return []
+    score, predicted = forest.judged_score(points, target, voting)
+    flips = predicted == forest.class_index(target)
+    likely = predicted_validity(forest, points, target, voting).estimate
+    least = binomial_half_cdf(len(forest), np.clip(score, 0.0, 1.0))
+    return [
+        {
+            "flips": bool(f),
+            "score": float(s),
+            "alpha": alpha,
+            "threshold": threshold,
+            "reaches": bool(f and s >= threshold - 1e-12 * len(forest)),
+            "least_alpha": float(a),
+            "predicted_validity": float(p),
+        }
+        for f, s, a, p in zip(flips, score, least, likely, strict=True)
+    ]
+
+
+def _measure(name: str | None, seeds: Sequence[int], valid: np.ndarray) -> dict[str, Any]:
+    if name is None:
+        return {}
+    low, high = wilson(int(valid.sum()), len(valid))
+    return {
+        "scenario": name,
+        "validity": float(valid.mean()),
+        "validity_low": low,
+        "validity_high": high,
+        "seeds": list(seeds),
+        "valid": [bool(v) for v in valid],
+    }
+
+
+def _write(output: str, table: pa.Table) -> None:
+    folder, name = parent_of(output)
+    run = RunFolder(folder)
+    if name.lower().endswith(".csv"):
+        run.publish(name, csv_bytes(table.drop_columns(["seeds", "valid"])))
+    else:
+        run.publish_table(name, table)

@@ -1,0 +1,1 @@
+"""`robustcf verify`: a finished run checked from its files."""

@@ -1,0 +1,141 @@
+"""What the auditor brings along: a table, a model, a config. They count more than the manifest's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robustcf.forest.forest import Forest, ForestError
+from robustcf.schema.schema import Schema, SchemaError
+from robustcf.support.documents import DocumentError, parse_toml
+from robustcf.verify import Findings
+
+from ..inputs.config import AuditConfig, Model, SweepConfig, Training, as_plain, parse
+from ..inputs.errors import BadInput
+from .customers import Where
+
+# Where results go and how work is cut up decides no answer.
+FREE = (
+    "output",
+    "shared",
+    "shard",
+    "solver.memory_limit",
+    "solver.threads",
+    "solver.affinity",
+    "solver.licence",
+)
+# The same file may lie elsewhere on the auditor's machine; its content is compared instead.
+PATHS = (
+    "previous",
+    "model.forest",
+    "model.schema",
+    "model.file",
+    "customers.data",
+    "training.data",
+    "training.later",
+)
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """The auditor's own inputs, each optional; `reads` False asks for no table at all."""
+
+    customers: str | None = None
+    forest: str | None = None
+    config: str | None = None
+    reads: bool = True
+    trust_pickle: bool = False
+
+
+NOTHING_OF_HIS_OWN = Auditor()
+
+
+class Inputs:
+    """The inputs to compare a run with: the auditor's where he named them, else the manifest's."""
+
+    def __init__(self, auditor: Auditor, kind: str) -> None:
+        self.auditor, self.kind = auditor, kind
+        self.config: Any = None if auditor.config is None else read_own_config(auditor.config, kind)
+        self.forest: Forest | None = None
+        self.schema: Schema | None = None
+        if kind == "audit":
+            self._open_model()
+        elif auditor.customers is not None or auditor.forest is not None:
+            raise BadInput("the run is a sweep: it has no --customers and no --forest; name --config")
+
+    def _open_model(self) -> None:
+        from ..inputs.model_file import model_and_schema, open_model
+
+        try:
+            if self.config is not None:
+                model: Model = self.config.model
+                self.forest, self.schema, _ = model_and_schema(model, self.config.training)
+            if self.auditor.forest is not None:
+                opened = open_model(self.auditor.forest, self.auditor.trust_pickle)
+                self.forest = opened.forest
+        except (ForestError, SchemaError, ValueError) as error:
+            raise BadInput(str(error)) from None
+
+    def where(self, config: Mapping[str, Any]) -> Where:
+        """The customers' table; id and cohort columns are those of the auditor's config if there is one."""
+        told = config["customers"] if self.config is None else as_plain(self.config)["customers"]
+        address = self.auditor.customers
+        if address is None and self.config is not None:
+            address = self.config.customers.data
+        return Where(
+            str(told["data"]) if address is None else address,
+            told.get("id"),
+            tuple(told.get("cohort") or ()),
+            trusted=address is not None,
+        )
+
+    def training(self, config: Mapping[str, Any]) -> Training | None:
+        """The training table; None if the run names none."""
+        if self.config is not None:
+            own: Training | None = self.config.training
+            return own
+        told = config.get("training")
+        if not isinstance(told, Mapping) or not all(isinstance(told.get(k), str) for k in ("data", "label")):
+            return None
+        return Training(told["data"], told["label"], told.get("later"))
+
+    def check(self, manifest: Mapping[str, Any], findings: Findings) -> None:
+        """Forest, schema and config of the run against the auditor's."""
+        for key, own in (("forest_hash", self.forest), ("schema_hash", self.schema)):
+            if own is not None and manifest.get(key) != own.fingerprint:
+                what = key.removesuffix("_hash")
+                findings.add("auditor", f"the run's {what} is not the auditor's (manifest.json: {key})")
+        if self.config is not None:
+            for key, stored, wanted in differences(manifest.get("config", {}), as_plain(self.config)):
+                findings.add("auditor", f"config: {key}: stored {stored}, the auditor's is {wanted}")
+
+
+def read_own_config(path: str, kind: str) -> Any:
+    """The auditor's config file, keys and types checked. (`read_config` would load the solvers.)"""
+    file = Path(path)
+    try:
+        document = parse_toml(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    except (DocumentError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: not a TOML file: {error}") from None
+    shape: type[Any] = AuditConfig if kind == "audit" else SweepConfig
+    return parse(shape, document, path, base=file.parent)
+
+
+def differences(stored: Any, own: Any, at: str = "") -> Iterator[tuple[str, str, str]]:
+    """Keys of two configs whose values differ, with both values; places of files aside."""
+    from robustcf.verify.findings import short
+
+    if at in FREE:
+        return
+    if isinstance(stored, Mapping) and isinstance(own, Mapping):
+        for key in sorted({*stored, *own}):
+            yield from differences(stored.get(key), own.get(key), f"{at}.{key}" if at else key)
+        return
+    if at in PATHS:
+        stored, own = stored is not None, own is not None
+    if type(stored) is not type(own) or stored != own:
+        yield at, short(stored), short(own)

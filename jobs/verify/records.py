@@ -1,0 +1,203 @@
+"""What a run folder says of itself: plan, methods, forests and schemas, nothing taken for granted."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from robustcf.forest.files import load_forest
+from robustcf.forest.forest import ForestError
+from robustcf.schema.schema import Schema, SchemaError
+from robustcf.verify import Demand, Findings, Trees
+from robustcf.verify.findings import short
+
+from ..inputs.config import methods_of, plain_hash
+from ..inputs.errors import BadInput
+from ..run.folder import RunFolder
+from .hashing import derived_seed
+from .tables import first_line
+
+MOST_BITS = 20
+
+
+class Unreadable(Exception):
+    """A manifest without which nothing further can be checked; the message says what it lacks."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One shard and what it was made from."""
+
+    shard: str
+    forest: str
+    schema: str
+    dataset: str = "customers"
+    simulation: int = 0
+    seeds: dict[str, list[int]] = field(default_factory=dict)
+
+
+class Records:
+    """The manifest, and the files that it stands over; what contradicts it is noted in `findings`."""
+
+    def __init__(self, run: RunFolder, manifest: dict[str, Any], findings: Findings) -> None:
+        self.run, self.manifest, self.findings = run, manifest, findings
+        self.kind: str = self.take("kind", str)
+        if self.kind not in ("audit", "sweep"):
+            raise Unreadable(f"kind {short(self.kind)} is neither audit nor sweep")
+        self.config: dict[str, Any] = self.take("config", dict)
+        self.shards: dict[str, Any] = self.take("shards", dict)
+        self.seed: int = self.take("seed", int)
+        part = "model" if self.kind == "audit" else "sweep"
+        self.voting: str = self.take("config", part, "voting", str)
+        self.methods = self._methods()
+        self.demands = self._demands()
+        self.units = list(self._units())
+        self._forests: dict[str, Trees | None] = {}
+        self._schemas: dict[str, Schema | None] = {}
+
+    def take(self, *path_and_type: Any) -> Any:
+        """A value of the manifest at a path of keys; the last argument is its type."""
+        *path, kind = path_and_type
+        value: Any = self.manifest
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            raise Unreadable(f"{'.'.join(path)} is missing or not of its type")
+        return value
+
+    @property
+    def config_hash(self) -> str:
+        try:
+            return plain_hash(self.config)
+        except (KeyError, TypeError, ValueError):
+            raise Unreadable("config is not a config") from None
+
+    @property
+    def measured(self) -> bool:
+        """Whether forests were trained again."""
+        return self.kind == "sweep" or self.config.get("training") is not None
+
+    @property
+    def cohorts(self) -> list[str]:
+        return list(self.take("config", "customers", "cohort", list)) if self.kind == "audit" else []
+
+    @property
+    def rows(self) -> int:
+        """How many rows of `counterfactuals` there should be."""
+        if self.kind == "audit":
+            return int(self.take("plan", "rows", int)) * len(self.demands)
+        return len(self.units) * int(self.take("config", "sweep", "rows", int)) * len(self.demands)
+
+    def _methods(self) -> list[Any]:
+        """The methods that the stored config asks for."""
+        try:
+            return methods_of(SimpleNamespace(method=self.take("config", "method", list)))
+        except (BadInput, TypeError, ValueError, AttributeError) as error:
+            raise Unreadable(f"config.method: {first_line(error)}") from None
+
+    def _demands(self) -> list[Demand]:
+        """What each of these methods asks for."""
+        return [
+            Demand(
+                m.name,
+                m.alpha,
+                m.beta,
+                m.parameter,
+                getattr(m, "voting", self.voting),
+                getattr(m, "variant", getattr(getattr(m, "method", None), "variant", "agresti-coull")),
+                isolation_trees=getattr(m, "n_trees", 0),
+                neighbours=getattr(m, "neighbours", 0),
+                gap=getattr(m, "gap", 0.0),
+            )
+            for m in self.methods
+        ]
+
+    def _units(self) -> Iterator[Unit]:
+        """Every shard that the plan of the run asks for."""
+        if self.kind == "audit":
+            bits = self.take("plan", "bits", int)
+            if not 0 <= bits <= MOST_BITS:
+                raise Unreadable(f"plan.bits is {bits}")
+            seeds = self._seeds()
+            if self.measured:
+                self.findings.expect("seeds", "manifest.json: seeds", self.manifest.get("seeds"), seeds)
+            for k in range(2**bits):
+                yield Unit(f"shard-{k:05d}.parquet", "forest", "schema.toml", seeds=seeds)
+            return
+        wanted: dict[str, int] = {}
+        for dataset in self.take("data_hash", dict):
+            for n in map(int, self.take("config", "sweep", "trees", list)):
+                for s in range(self.take("config", "sweep", "simulations", int)):
+                    name = f"{dataset}-n{n:05d}-s{s:04d}"
+                    wanted[name] = derived_seed(self.seed, "forest", dataset, s, n)
+                    yield Unit(
+                        f"{name}.parquet",
+                        f"forest/{name}",
+                        f"schema/{dataset}.toml",
+                        dataset,
+                        s,
+                        self._seeds(dataset, s, n),
+                    )
+        self.findings.expect("seeds", "manifest.json: seeds", self.manifest.get("seeds"), wanted)
+
+    def _seeds(self, *unit: str | int) -> dict[str, list[int]]:
+        """The seeds of the forests that were trained again, scenario by scenario."""
+        scenarios = self.take("config", "validation", "scenarios", list) if self.measured else []
+        count = range(self.take("config", "validation", "forests", int))
+        return {s: [derived_seed(self.seed, "validation", *unit, s, k) for k in count] for s in scenarios}
+
+    def target(self, trees: Trees) -> str | None:
+        """The favourable label as the tables write it; None in a sweep."""
+        if self.kind == "sweep":
+            return None
+        label = self.take("config", "model", dict).get("favourable")
+        for known in trees.classes:
+            if known == label and isinstance(known, str) == isinstance(label, str):
+                return str(known)
+        raise Unreadable("config.model.favourable is not a class of the forest")
+
+    def trees(self, name: str) -> Trees | None:
+        """A forest of the run; None, and a finding, if it is not as it was."""
+        if name not in self._forests:
+            if self.kind == "sweep":
+                self._forests.clear()  # each belongs to one shard
+            self._forests[name] = self._load_trees(name)
+        return self._forests[name]
+
+    def _load_trees(self, name: str) -> Trees | None:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                for file in ("trees.npz", "forest.json"):
+                    (Path(folder) / file).write_bytes(self.run.read(f"{name}/{file}"))
+                trees = Trees(load_forest(folder))
+            except (ForestError, OSError) as error:
+                self.findings.add("forest", f"{name}: {first_line(error, folder, name)}")
+                return None
+        if self.kind == "audit":
+            stored = self.manifest.get("forest_hash")
+            self.findings.expect("forest", f"{name}: fingerprint (forest_hash)", stored, trees.fingerprint)
+        return trees
+
+    def schema(self, name: str) -> Schema | None:
+        """A schema of the run; None, and a finding, if it is not as it was."""
+        if name not in self._schemas:
+            self._schemas[name] = self._load_schema(name)
+        return self._schemas[name]
+
+    def _load_schema(self, name: str) -> Schema | None:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "schema.toml"
+            try:
+                copy.write_bytes(self.run.read(name))
+                schema = Schema.from_toml(copy)
+            except (SchemaError, OSError) as error:
+                self.findings.add("schema", f"{name}: {first_line(error, str(copy), name)}")
+                return None
+        if self.kind == "audit":
+            stored = self.manifest.get("schema_hash")
+            self.findings.expect("schema", f"{name}: fingerprint (schema_hash)", stored, schema.fingerprint)
+        return schema

@@ -1,0 +1,253 @@
+"""A run folder checked as a whole: listing, shards, counts, summary, and the rows that it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from robustcf.schema.schema import Schema
+from robustcf.verify import Asked, Block, Findings, Tally, Trees, check_block
+from robustcf.verify.findings import short
+from robustcf.verify.rows import Checked
+
+from ..run.folder import COUNTERFACTUALS, ROW_KEYS, VALIDATION, require_run
+from ..terminal.progress import stage
+from .auditor import NOTHING_OF_HIS_OWN, Auditor, Inputs
+from .customers import CustomerTable
+from .input import DataSets, Nothing, Source
+from .manifest import check_digests, check_listing
+from .records import Records, Unit, Unreadable
+from .summary import check_summary
+from .tables import blocks, check_validation, cohorts_of, read_whole
+from .training import Plausibility, Rows, check_training_hash, read_training
+
+
+class Challenge(Protocol):
+    """Takes note of a run's claims shard by shard, then tries to refute some of them."""
+
+    def add(self, unit: Unit, asked: Asked, block: Block, checked: Checked) -> None: ...
+
+    def go(self, source: Source, findings: Findings) -> list[str]:
+        """Add what was refuted to the findings; returns what was tried, in words."""
+        ...
+
+
+@dataclass
+class Verified:
+    """How much was looked at, what differs, and what could not be looked at."""
+
+    rows: int = 0
+    customers: int = 0
+    findings: Findings = field(default_factory=Findings)
+    notes: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+
+def verify_run(
+    address: str, auditor: Auditor = NOTHING_OF_HIS_OWN, challenge: Challenge | None = None
+) -> Verified:
+    """Check a run folder.
+
+    Parameters
+    ----------
+    address : str
+        A local path or a URI.
+    auditor : Auditor
+        The auditor's own table, model and config; what is not named is taken from the manifest.
+    challenge : Challenge, optional
+        What is tried to refute the run's claims, besides checking its files.
+    """
+    run, manifest = require_run(address)
+    done = Verified()
+    try:
+        records = Records(run, manifest, done.findings)
+        inputs = Inputs(auditor, records.kind)
+        inputs.check(manifest, done.findings)
+        _Verification(records, done, inputs, challenge).go()
+    except Unreadable as error:
+        done.findings.add("manifest", f"manifest.json: {error}")
+    return done
+
+
+class _Verification:
+    def __init__(self, records: Records, done: Verified, inputs: Inputs, challenge: Challenge | None) -> None:
+        self.records, self.done, self.inputs, self.challenge = records, done, inputs, challenge
+        self.findings, self.tally = done.findings, Tally()
+        self.plausibility = Plausibility(records)
+        self.ids: list[np.ndarray] = []
+        self.complete = True
+        self._training: Rows | str | None = None
+
+    def go(self) -> None:
+        records, manifest = self.records, self.records.manifest
+        check_digests(records)
+        check_listing(records)
+        source = self.source()
+        with stage("verifying", records.rows) as progress:
+            for unit in records.units:
+                progress.advance(self.check_unit(unit, source))
+        notes = self.done.notes
+        if self.complete:
+            self.check_counts()
+            check_summary(records.run, manifest, self.tally, self.findings)
+            notes += source.finish()
+        else:
+            notes.append("counts, summary and customers: a file that they need cannot be read")
+        notes += self.plausibility.notes
+        notes += [f"{what}: {n:,} rows" for what, n in self.findings.unchecked.items() if n]
+        if records.measured:
+            notes.append("the validation forests' own answers: those forests are not kept")
+        if self.challenge is not None:
+            self.done.said += self.challenge.go(source, self.findings)
+
+    def source(self) -> Source:
+        """The rows that the run was made from, if they can be read again."""
+        records = self.records
+        if records.kind == "sweep":
+            if not self.inputs.auditor.reads:
+                return Nothing("the rows that the run was made from: not asked for")
+            hashes = records.take("data_hash", dict)
+            trusted = self.inputs.config is not None
+            return DataSets(records.config, hashes, records.seed, self.findings, trusted)
+        trees, schema = records.trees("forest"), records.schema("schema.toml")
+        if trees is None or schema is None:
+            return Nothing("the customers' own rows: the run's forest or schema cannot be read")
+        if not self.inputs.auditor.reads:
+            return Nothing("the rows that the run was made from: not asked for", len(schema))
+        where = self.inputs.where(records.take("config", dict))
+        target = records.target(trees)
+        return CustomerTable(where, records.manifest, schema, trees, target, records.voting, self.findings)
+
+    def training(self, unit: Unit, source: Source, trees: Trees, schema: Schema) -> Rows | str | None:
+        """The training rows of a unit, if a method looks at them; a text where they cannot be had."""
+        if not self.plausibility.needed or not self.inputs.auditor.reads:
+            return None
+        if isinstance(source, DataSets):
+            rows = source.training(unit.dataset, unit.simulation)
+            if rows is None:
+                return "the data set cannot be read"
+            return rows[0], np.array([str(label) for label in rows[1].tolist()], dtype=object)
+        if self._training is None:
+            own = self.inputs.training(self.records.config)
+            self._training = read_training(own, schema, trees, self.inputs.config is not None)
+            if not isinstance(self._training, str):
+                check_training_hash(self.records, trees, *self._training)
+        return self._training
+
+    def check_unit(self, unit: Unit, source: Source) -> int:
+        """One shard with everything that belongs to it; its number of rows."""
+        records, findings = self.records, self.findings
+        name = f"counterfactuals/{unit.shard}"
+        facts = records.shards.get(name)
+        table = read_whole(records.run, name, COUNTERFACTUALS, facts, findings)
+        trees, schema = records.trees(unit.forest), records.schema(unit.schema)
+        if table is None:
+            self.complete = False
+            return 0
+        valid = self.check_measured(unit, table)
+        self.check_facts(name, facts, table)
+        if trees is None or schema is None:
+            self.complete = False
+            return len(table)
+        asked = Asked(
+            schema,
+            trees,
+            records.demands,
+            records.voting,
+            records.target(trees),
+            {"dataset": unit.dataset, "simulation": unit.simulation, "n_trees": len(trees)},
+            float(records.take("config", "solver", "time_limit", float)),
+            self.plausibility.of(unit, trees, schema, self.training(unit, source, trees, schema)),
+        )
+        keys = [(unit.dataset, *d.key, d.voting, len(trees)) for d in records.demands]
+        methods, start = [np.zeros(0, dtype=np.int64)], 0
+        for part, block in blocks(name, table, trees.n_features, findings):
+            checked = check_block(block, asked, findings)
+            methods.append(checked.method)
+            rows = slice(start, start + len(part))
+            here = {scenario: (good[rows], pairs[rows]) for scenario, (good, pairs) in valid.items()}
+            cohorts = cohorts_of(part, records.cohorts)
+            self.tally.add(block.frame, checked.method, keys, cohorts, here)
+            source.add(unit.dataset, unit.simulation, block.frame, cohorts, checked)
+            if self.challenge is not None:
+                self.challenge.add(unit, asked, block, checked)
+            start += len(part)
+        ids = self.check_complete(name, table, np.concatenate(methods))
+        if records.kind == "audit":
+            self.check_keys(unit, ids, source)
+        return len(table)
+
+    def check_measured(self, unit: Unit, table: pa.Table) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The shard's validation: per scenario, valid forests and all forests of each row."""
+        if not self.records.measured:
+            return {}
+        name = f"validation/{unit.shard}"
+        facts = self.records.shards.get(name)
+        validation = read_whole(self.records.run, name, VALIDATION, facts, self.findings)
+        if validation is None:
+            self.complete = False
+            return {}
+        if isinstance(facts, dict):
+            self.findings.expect("counts", f"manifest.json: {name}: rows", facts.get("rows"), len(validation))
+        return check_validation(name, validation, table, unit.seeds, self.findings)
+
+    def check_facts(self, name: str, facts: Any, table: pa.Table) -> None:
+        """What the manifest says of a shard."""
+        if not isinstance(facts, dict):
+            return
+        counts = {v["values"]: v["counts"] for v in table["status"].value_counts().to_pylist()}
+        expect, where = self.findings.expect, f"manifest.json: {name}"
+        expect("counts", f"{where}: rows", facts.get("rows"), len(table))
+        expect("counts", f"{where}: customers", facts.get("customers"), len(table["instance_id"].unique()))
+        expect("counts", f"{where}: counts", facts.get("counts"), counts)
+
+    def check_complete(self, name: str, table: pa.Table, method: np.ndarray) -> np.ndarray:
+        """Every customer of the shard has every method, once; returns their ids."""
+        codes, ids = pd.factorize(table["instance_id"].to_pandas().to_numpy(dtype=object))
+        known = (method >= 0) & (codes >= 0)
+        count = np.zeros((len(ids), len(self.records.demands)), dtype=np.int64)
+        np.add.at(count, (codes[known], method[known]), 1)
+        self.findings.where(
+            "counts",
+            (count != 1).any(axis=1),
+            lambda i: f"{name}: {short(ids[i])}: not exactly one row for each method",
+        )
+        self.done.rows += len(table)
+        self.done.customers += len(ids)
+        return np.asarray(ids, dtype=object)
+
+    def check_keys(self, unit: Unit, ids: np.ndarray, source: Source) -> None:
+        """The digests of the customers' rows are there for the same customers."""
+        self.ids.append(pd.util.hash_array(ids))
+        name = f"keys/{unit.shard}"
+        keys = read_whole(self.records.run, name, ROW_KEYS, None, self.findings)
+        if keys is None:
+            return
+        if keys["instance_id"].null_count or sorted(keys["instance_id"].to_pylist()) != sorted(ids):
+            self.findings.add("counts", f"{name}: its customers are not the shard's")
+            return
+        source.add_keys(keys)
+
+    def check_counts(self) -> None:
+        """What the manifest says of the whole."""
+        records, expect = self.records, self.findings.expect
+        counts = dict(sorted(self.tally.counts().items()))
+        expect("counts", "manifest.json: counts", records.manifest.get("counts"), counts)
+        expect("counts", "rows of all shards", self.done.rows, records.rows)
+        if records.kind != "audit" or not self.ids:
+            return
+        ids = np.concatenate(self.ids)
+        again = len(ids) - len(np.unique(ids))
+        if again:
+            self.findings.add("counts", f"{again} customers are in more than one shard")
+        invalid, favoured = (
+            counts.get(status, 0) // len(records.demands)
+            for status in ("invalid_input", "already_favourable")
+        )
+        expect("counts", "manifest.json: plan.invalid", records.take("plan", "invalid", int), invalid)
+        denied = len(ids) - invalid - favoured
+        expect("counts", "manifest.json: plan.denied", records.take("plan", "denied", int), denied)

@@ -1,0 +1,188 @@
+"""What the methods that look at training rows are checked with: isolation forests and training rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf.methods.answer_key import training_digest
+from robustcf.schema.encode import read_rows
+from robustcf.schema.schema import Schema
+from robustcf.verify import Trees
+from robustcf.verify.isolation import Isolation, fit_isolation, read_isolation
+from robustcf.verify.outlier import Neighbours
+from robustcf.verify.plausible import ISOLATION, OUTLIER, Plausible
+from robustcf.verify.reading import encode_rows, numbers_of
+
+from ..inputs.config import Training
+from ..inputs.errors import BadInput
+from ..inputs.tables import read_table
+from ..inputs.uri import is_uri
+from .records import Records, Unit
+from .tables import first_line
+
+Rows = tuple[np.ndarray, np.ndarray]  # encoded, and labels as text
+
+
+def read_training(training: Training | None, schema: Schema, trees: Trees, trusted: bool) -> Rows | str:
+    """Encoded training rows and their labels as text, or why they cannot be had."""
+    if training is None:
+        return "the run names no training table"
+    if is_uri(training.data) and not trusted:
+        return "the training table is remote; name it in a config of your own (--config)"
+    try:
+        table = read_table(training.data, [training.label, *schema.names])
+    except BadInput as error:
+        if trusted:
+            raise
+        return error.format_message()
+    read = read_rows(schema, table.select(list(schema.names)).to_pandas(), missing=trees.accepts_missing)
+    if any(reason is not None for reason in read.reasons):
+        return "the training table holds rows that the schema refuses"
+    return encode_rows(schema.features, read.numbers), _labels(table[training.label].to_pandas(), trees)
+
+
+def check_training_hash(records: Records, trees: Trees, X: np.ndarray, labels: np.ndarray) -> None:
+    """Compare the training rows with the digest that the answers depend on."""
+    own = {str(label): label for label in trees.classes}
+    digest = training_digest(X, np.array([own.get(label, label) for label in labels]))
+    stored = records.manifest.get("training_hash")
+    stored = stored.get("first") if isinstance(stored, dict) else stored
+    records.findings.expect("training", "manifest.json: training_hash", stored, digest)
+
+
+def _labels(column: pd.Series, trees: Trees) -> np.ndarray:
+    """Labels as the forest writes them, however the table spells them."""
+    known: dict[Any, str] = {str(c): str(c) for c in trees.classes}
+    known |= {c: str(c) for c in trees.classes}
+    return np.array([known.get(v, known.get(str(v), "")) for v in column], dtype=object)
+
+
+class Plausibility:
+    """Isolation forests and training rows, unit by unit; notes what could not be had."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.notes: dict[str, None] = {}
+        names = {d.name for d in records.demands}
+        self.isolation, self.outlier = ISOLATION in names, OUTLIER in names
+        self._known: Plausible | None = None
+
+    @property
+    def needed(self) -> bool:
+        return self.isolation or self.outlier
+
+    def of(self, unit: Unit, trees: Trees, schema: Schema, training: Rows | str | None) -> Plausible | None:
+        """What the rows of a unit are checked with; `training` is a text where it cannot be had."""
+        if not self.needed:
+            return None
+        if self.records.kind == "audit" and self._known is not None:
+            return self._known
+        found = Plausible(
+            self._isolation(unit, trees, training) if self.isolation else {},
+            self._neighbours(trees, schema, training) if self.outlier else {},
+        )
+        self._known = found
+        return found
+
+    def _targets(self, trees: Trees) -> list[int]:
+        target = self.records.target(trees)
+        return list(range(len(trees.classes))) if target is None else [trees.position(target)]
+
+    def _isolation(
+        self, unit: Unit, trees: Trees, training: Rows | str | None
+    ) -> dict[tuple[int, int], Isolation]:
+        records, found = self.records, {}
+        noted = self._noted(unit)
+        place = unit.shard.removesuffix(".parquet") + "-" if records.kind == "sweep" else ""
+        for d, demand in enumerate(records.demands):
+            if demand.name != ISOLATION:
+                continue
+            contamination = "auto" if demand.parameter is None else demand.parameter
+            for target in self._targets(trees):
+                name = (
+                    f"{place}contamination-{contamination}-trees-{demand.isolation_trees}-class-{target}.npz"
+                )
+                own = self._read(f"detectors/{name}", noted, trees)
+                if own is not None:
+                    found[d, target] = own
+                    self._fit_again(own, name, contamination, demand.isolation_trees, target, trees, training)
+        return found
+
+    def _noted(self, unit: Unit) -> Mapping[str, Any] | None:
+        manifest, shards = self.records.manifest, self.records.shards
+        if self.records.kind == "audit":
+            noted = manifest.get("detectors")
+        else:
+            noted = (shards.get(f"counterfactuals/{unit.shard}") or {}).get("detectors")
+        return noted if isinstance(noted, Mapping) else None
+
+    def _read(self, name: str, noted: Mapping[str, Any] | None, trees: Trees) -> Isolation | None:
+        findings = self.records.findings
+        if noted is None:
+            self.notes["the isolation forests' word: the run keeps no isolation forests"] = None
+            return None
+        try:
+            content = self.records.run.read(name)
+            digest = hashlib.sha256(content).hexdigest()
+            findings.expect("digest", f"{name}: sha256", noted.get(name), digest)
+            return read_isolation(content, trees.n_features)
+        except (OSError, ValueError) as error:
+            findings.add("files", f"{name}: {first_line(error)}")
+            return None
+
+    def _fit_again(
+        self,
+        own: Isolation,
+        name: str,
+        contamination: float | str,
+        n_trees: int,
+        target: int,
+        trees: Trees,
+        training: Rows | str | None,
+    ) -> None:
+        """The isolation forest is that of the training rows, if they can be read and fitted alike."""
+        what = "that the isolation forests were fitted on the training rows"
+        made = self.records.manifest.get("versions", {}).get("scikit-learn")
+        if isinstance(training, str) or training is None:
+            self.notes[f"{what}: {training or 'the rows were not asked for'}"] = None
+        elif made != version("scikit-learn"):
+            self.notes[f"{what}: scikit-learn is {version('scikit-learn')} here, it was {made}"] = None
+        else:
+            X, labels = training
+            rows = X[labels == str(trees.classes[target])]
+            if not len(rows) or not own.same_as(
+                fit_isolation(rows, contamination, n_trees, self.records.seed)
+            ):
+                self.records.findings.add(
+                    "plausibility", f"detectors/{name}: not the isolation forest of the training rows"
+                )
+
+    def _neighbours(self, trees: Trees, schema: Schema, training: Rows | str | None) -> dict[int, Neighbours]:
+        if isinstance(training, str) or training is None:
+            why = training or "the rows were not asked for"
+            self.notes[f"the 1-LOF penalties in objectives and bounds: {why}"] = None
+            return {}
+        X = training[0]
+        whole = X[~np.isnan(X).any(axis=1)]
+        found = {}
+        for target in self._targets(trees):
+            verdict = trees.ask(whole, np.full(len(whole), target), self.records.voting)
+            tied = (
+                np.abs(verdict.lead) < 1e-12 if self.records.voting == "soft" else np.zeros(len(whole), bool)
+            )
+            if tied.any():
+                self.notes["the 1-LOF penalties: the forest is undecided on some training rows"] = None
+                continue
+            rows = np.unique(whole[verdict.lead > 0], axis=0)
+            numbers = numbers_of(schema.features, rows)
+            if np.isnan(numbers).any():
+                self.notes["the 1-LOF penalties: the model's encoding does not tell the training rows"] = None
+                continue
+            found[target] = Neighbours(schema.features, numbers)
+        return found

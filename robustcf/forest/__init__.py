@@ -1,0 +1,8 @@
+"""The explained model: a forest as flat arrays, read from scikit-learn, stored without pickle."""
+
+from __future__ import annotations
+
+from robustcf.forest.files import load_forest, save_forest
+from robustcf.forest.forest import Forest, ForestError, Label, Voting
+
+__all__ = ["Forest", "ForestError", "Label", "Voting", "load_forest", "save_forest"]

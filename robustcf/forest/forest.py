@@ -1,0 +1,269 @@
+"""A trained ensemble as flat arrays: what is explained, shipped to workers and stored on disk.
+
+`Forest` copies every tree of a fitted scikit-learn ensemble into a few arrays. It scores rows to
+the last bit as scikit-learn does, needs no pickle, and can be turned back into a scikit-learn
+model, which stays the judge of every point (`Forest.judge`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from robustcf.support.jit import compiled
+
+Voting = Literal["soft", "hard"]
+Label = str | int | float | bool
+
+
+class ForestError(ValueError):
+    """A model that cannot be read as a forest, or a forest that is not well formed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """All trees of an ensemble, one after the other.
+
+    Build it with `Forest.from_sklearn`. Node `i` sends a row left when the row's float32 value of
+    column `feature[i]` is at most `threshold[i]`; leaves have `left[i] == -1`. Children come
+    after their parent, so every walk ends.
+
+    Attributes
+    ----------
+    tree_start : ndarray of int64
+        First node of each tree, with the number of nodes appended.
+    left, right, feature, threshold, missing_left : ndarray
+        The nodes.
+    probabilities : ndarray of shape (nodes, classes)
+        Class fractions at the leaves; zero at inner nodes.
+    classes : tuple
+        Labels, in scikit-learn's order.
+    n_features : int
+        Encoded columns.
+    accepts_missing : bool
+        Whether the model's `predict` takes NaN.
+    estimator : dict
+        Class name and parameters, so that the ensemble can be trained again.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = np.array([[0.0], [1.0]] * 10), np.array(["no", "yes"] * 10)
+    >>> forest = Forest.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, y))
+    >>> len(forest), forest.classes, float(forest.score(np.array([[0.9]]), "yes")[0])
+    (5, ('no', 'yes'), 1.0)
+    """
+
+    tree_start: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    probabilities: np.ndarray
+    classes: tuple[Label, ...]
+    n_features: int
+    accepts_missing: bool = False
+    estimator: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "classes", tuple(self.classes))
+        _check(self)
+
+    def __len__(self) -> int:
+        return len(self.tree_start) - 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Forest) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_sklearn(cls, model: Any) -> Forest:
+        """Copy a fitted `RandomForest-`, `ExtraTrees-` or `BaggingClassifier` of trees.
+
+        Raises
+        ------
+        ForestError
+            If the model is not fitted or of a kind that cannot be explained.
+        """
+        from robustcf.forest.sklearn import read_model
+
+        forest = cls(**read_model(model))
+        forest.__dict__["judge"] = model
+        return forest
+
+    @cached_property
+    def judge(self) -> Any:
+        """The scikit-learn model itself, or one rebuilt from the arrays."""
+        from robustcf.forest.sklearn import build_model
+
+        return build_model(self)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over canonical bytes of everything that decides a score."""
+        head = {"classes": list(self.classes), "n_features": self.n_features, "missing": self.accepts_missing}
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
+        for name, dtype in _DTYPES.items():
+            array = getattr(self, name)
+            digest.update(f"{name}:{array.shape}".encode())
+            digest.update(array.astype(np.dtype(dtype).newbyteorder("<")).tobytes())
+        return digest.hexdigest()
+
+    def class_index(self, label: Label) -> int:
+        """Position of a label, with an error that lists the labels when there is none."""
+        for i, known in enumerate(self.classes):
+            if known == label and isinstance(known, str) == isinstance(label, str):
+                return i
+        raise ForestError(f"the forest has no class {label!r}; its classes are {list(self.classes)}")
+
+    def leaves(self, X: np.ndarray) -> np.ndarray:
+        """The leaf (node number) that each row reaches in each tree."""
+        X32 = np.ascontiguousarray(X, dtype=np.float32)
+        if X32.ndim != 2 or X32.shape[1] != self.n_features:
+            raise ForestError(f"rows have shape {X32.shape}, the forest takes {self.n_features} columns")
+        return _leaves(
+            X32, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
+        )
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Mean class fractions, summed in the order of the trees as scikit-learn does."""
+        return _sum_in_order(self.leaves(X), self.probabilities) / len(self)
+
+    def predict(self, X: np.ndarray, voting: Voting = "soft") -> np.ndarray:
+        """Positions in `classes` of the predicted labels (the first one on a tie)."""
+        if voting == "soft":
+            scores = self.predict_proba(X)
+        else:
+            votes = self.probabilities.argmax(axis=1)[self.leaves(X)]
+            scores = np.stack([(votes == c).sum(axis=1) for c in range(len(self.classes))], axis=1)
+        winners: np.ndarray = scores.argmax(axis=1)
+        return winners
+
+    def score(self, X: np.ndarray, target: Label, voting: Voting = "soft") -> np.ndarray:
+        """h_N(x) for the target class: mean fraction (soft) or share of the trees' votes (hard)."""
+        c = self.class_index(target)
+        if voting == "soft":
+            return self.predict_proba(X)[:, c]
+        share: np.ndarray = (self.probabilities.argmax(axis=1)[self.leaves(X)] == c).mean(axis=1)
+        return share
+
+    def judged_score(
+        self, X: np.ndarray, target: Label, voting: Voting = "soft"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Score and predicted class position of each row by the real scikit-learn model."""
+        from robustcf.forest.sklearn import judge_rows
+
+        score, predicted = judge_rows(self.judge, X, voting)
+        return score[:, self.class_index(target)], predicted
+
+
+_DTYPES: dict[str, type[np.generic]] = {
+    "tree_start": np.int64,
+    "left": np.int32,
+    "right": np.int32,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "missing_left": np.bool_,
+    "probabilities": np.float64,
+}
+
+
+def _check(forest: Forest) -> None:
+    """Refuse arrays that could not have come from trees (they may come from anyone's file)."""
+    nodes = len(forest.left)
+    start = forest.tree_start
+    if len(start) < 2 or start[0] != 0 or start[-1] != nodes or (np.diff(start) < 1).any():
+        raise ForestError("tree_start does not divide the nodes into trees")
+    shapes = {name: getattr(forest, name).shape for name in _DTYPES}
+    if any(shapes[name] != (nodes,) for name in ("right", "feature", "threshold", "missing_left")):
+        raise ForestError(f"node arrays have different lengths: {shapes}")
+    if shapes["probabilities"] != (nodes, len(forest.classes)) or len(forest.classes) < 2:
+        raise ForestError("a forest needs class fractions for at least two classes")
+    if len(set(map(repr, forest.classes))) != len(forest.classes):
+        raise ForestError("a class is listed twice")
+    number = np.arange(nodes)
+    end = np.repeat(start[1:], np.diff(start))
+    inner = forest.left >= 0
+    for child in (forest.left, forest.right):
+        if ((child[inner] <= number[inner]) | (child[inner] >= end[inner])).any():
+            raise ForestError("a node's child lies outside its tree or before the node")
+    children = np.sort(np.concatenate([forest.left[inner], forest.right[inner]]))
+    if not np.array_equal(children, np.delete(number, start[:-1])):
+        raise ForestError("a node is the child of no other node, or of several")
+    if (forest.right[~inner] >= 0).any():
+        raise ForestError("a node has a right child but no left one")
+    if ((forest.feature[inner] < 0) | (forest.feature[inner] >= forest.n_features)).any():
+        raise ForestError(f"a node splits on a column outside 0..{forest.n_features - 1}")
+    if np.isnan(forest.threshold[inner]).any():
+        raise ForestError("a split threshold is not a number")
+    p = forest.probabilities
+    if not (np.isfinite(p).all() and (p >= 0).all() and np.allclose(p[~inner].sum(axis=1), 1.0, atol=1e-9)):
+        raise ForestError("leaf fractions are not probabilities")
+
+
+def join_trees(trees: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Put single trees (children numbered from 0) one after the other."""
+    sizes = [len(tree["left"]) for tree in trees]
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    joined = {name: np.concatenate([tree[name] for tree in trees]) for name in trees[0]}
+    offset = np.repeat(start[:-1], sizes)
+    for child in ("left", "right"):
+        joined[child] = np.where(joined[child] >= 0, joined[child] + offset, -1)
+    return joined | {"tree_start": start}
+
+
+@compiled
+def _leaves(
+    X: np.ndarray,
+    tree_start: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    missing_left: np.ndarray,
+) -> np.ndarray:
+    n, n_trees = X.shape[0], len(tree_start) - 1
+    out = np.empty((n, n_trees), dtype=np.int32)
+    for i in range(n):
+        for t in range(n_trees):
+            node = tree_start[t]
+            while left[node] >= 0:
+                value = X[i, feature[node]]
+                if np.isnan(value):
+                    go_left = missing_left[node]
+                else:
+                    go_left = np.float64(value) <= threshold[node]
+                node = left[node] if go_left else right[node]
+            out[i, t] = node
+    return out
+
+
+@compiled
+def _sum_in_order(leaves: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    n, n_trees = leaves.shape
+    total = np.zeros((n, probabilities.shape[1]))
+    for i in range(n):
+        for t in range(n_trees):
+            for c in range(probabilities.shape[1]):
+                total[i, c] += probabilities[leaves[i, t], c]
+    return total

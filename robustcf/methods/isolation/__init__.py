@@ -1,0 +1,1 @@
+"""Points that an isolation forest of the target class accepts."""

@@ -1,0 +1,276 @@
+"""Bring your own model: a fitted scikit-learn pipeline read as a schema of raw columns and a forest.
+
+Categories, scales and names come from the pipeline. The schema encodes a raw row to exactly the
+matrix that the pipeline makes of it, to the last bit and column by column, so the forest is the
+pipeline's own and stays the judge. What is said about a column is then put to the pipeline itself
+(`pipeline_probes.py`): a column that cannot be reproduced is refused. The pipeline can also judge
+the points that were found (`ReadModel.judge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from robustcf.forest.forest import Forest, ForestError
+from robustcf.judge import Judge
+from robustcf.pipeline.frames import as_series, missing_of
+from robustcf.pipeline.judge import PipelineJudge
+from robustcf.pipeline.probes import check_against_model
+from robustcf.pipeline.steps import Track, follow, is_missing
+from robustcf.pipeline.tables import MISSING, changed_tables, is_yes_or_no, kind_of, number_table
+from robustcf.schema.feature import Feature, SchemaError, typed
+from robustcf.schema.schema import Schema
+
+
+@dataclass(frozen=True)
+class ReadModel:
+    """A fitted model taken apart: its forest, and each raw column's way to the forest's columns.
+
+    Build it with `read_model`; `schema()` then makes a schema of it.
+    """
+
+    forest: Forest
+    names: tuple[str, ...]
+    tracks: tuple[Track, ...]
+    encoder: Pipeline | None
+    model: Any = field(repr=False, compare=False)
+
+    def schema(
+        self,
+        data: pd.DataFrame | None = None,
+        changes: Mapping[str, Any] | None = None,
+        source: str = "the schema file",
+    ) -> Schema:
+        """The schema of the raw columns.
+
+        Parameters
+        ----------
+        data : DataFrame, optional
+            Raw rows, for kinds and ranges that the model does not say. Other columns are ignored.
+        changes : mapping, optional
+            A schema file's content (`tomllib`): what it says of a column replaces what was found,
+            its coding aside, which is the model's.
+        source : str
+            What the file is called in messages.
+
+        Raises
+        ------
+        SchemaError
+            If a range is not known, a file contradicts the model, or the pipeline does to a column
+            what cannot be reproduced.
+        """
+        tables = self._tables(data)
+        document = dict(changes or {})
+        tables = changed_tables(tables, document.pop("feature", []), source)
+        for table in tables:
+            if "transform" in table and not {"low", "high"} <= table.keys() and not table.get("values"):
+                raise SchemaError(
+                    f"column {table['name']!r}: the model does not say its range; give data with this "
+                    "column, or a schema with its low and high"
+                )
+        features = tuple(Feature(**typed(table, table["name"])) for table in tables)
+        schema = Schema(features, tuple(document.pop("link", ())), document.pop("max_changes", None))
+        for odd in sorted(document):
+            raise SchemaError(f"{source}: unknown key {odd!r}; expected [[feature]] tables")
+        check_against_model(self, schema)
+        return schema
+
+    def judge(self, schema: Schema) -> Judge:
+        """The model itself as the judge of an `Explainer`'s points: `Explainer(..., judge=...)`."""
+        return PipelineJudge(self, schema)
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:
+        """What the model's own steps make of raw rows."""
+        rows = self._as_fitted(frame)
+        with joblib.parallel_config(backend="sequential"):
+            encoded: Any = rows if self.encoder is None else self.encoder.transform(rows)
+        dense = encoded.toarray() if hasattr(encoded, "toarray") else np.asarray(encoded)
+        return dense.astype(np.float64)
+
+    def decide(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """The model's own scores of every class, and the position of the class that it predicts."""
+        rows = self._as_fitted(frame)
+        with joblib.parallel_config(backend="sequential"):  # threads would sum the trees in any order
+            scores, labels = self.model.predict_proba(rows), self.model.predict(rows)
+        return scores, np.searchsorted(self.model.classes_, labels)
+
+    def frame(self, columns: Mapping[str, pd.Series], rows: int) -> pd.DataFrame:
+        """Raw rows as the model takes them; columns not given hold something that it knows."""
+        known = {track.name: track for track in self.tracks}
+        made: dict[str, Any] = {}
+        for name in self.names:
+            if name in columns:
+                made[name] = columns[name].reset_index(drop=True)
+            elif name in known and known[name].encoder is not None:
+                one = next((v for v in known[name].categories if not is_missing(v)), np.nan)
+                made[name] = as_series([one] * rows)
+            else:
+                made[name] = pd.Series(np.zeros(rows))
+        return pd.DataFrame(made)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns that the forest looks at, in the order of its columns."""
+        return tuple(dict.fromkeys(track.name for track in self.tracks))
+
+    def _as_fitted(self, frame: pd.DataFrame) -> Any:
+        """A frame if the model was fitted on one, else its values."""
+        return frame.to_numpy(dtype=None) if _fitted_names(self.model) is None else frame
+
+    def _columns(self) -> dict[str, list[int]]:
+        """The forest's columns of each raw column, in the forest's order."""
+        found: dict[str, list[int]] = {}
+        for k, track in enumerate(self.tracks):
+            mine = found.setdefault(track.name, [])
+            if mine and (mine[-1] != k - 1 or self.tracks[mine[-1]] != track or track.encoder is None):
+                first = self.tracks[mine[-1]].step
+                raise track.fail(f"is used a second time, after step {first!r}: a column has one encoding")
+            mine.append(k)
+        return found
+
+    def _tables(self, data: pd.DataFrame | None) -> list[dict[str, Any]]:
+        """What is found of each column: its kind, its coding, and what data shows of it."""
+        found = self._columns()
+        for name in found if data is not None else ():
+            if data is not None and name not in data:
+                raise SchemaError(f"the data has no column {name!r}, which the model asks for")
+        tracks = {name: self.tracks[columns[0]] for name, columns in found.items()}
+        shown = {name: None if data is None else data[name].rename(name) for name in found}
+        categories: dict[str, Sequence[Any]] = {}
+        for name, track in tracks.items():
+            column = shown[name]
+            if track.encoder is not None:
+                categories[name] = track.categories
+            elif column is not None and is_yes_or_no(column):
+                categories[name] = (False, True)
+        codes = self._probed(categories)
+        return [
+            self._category_table(tracks[name], shown[name], categories[name], codes[name][:, columns])
+            if name in categories
+            else number_table(tracks[name], shown[name])
+            for name, columns in found.items()
+        ]
+
+    def _category_table(
+        self, track: Track, column: pd.Series | None, categories: Sequence[Any], codes: np.ndarray
+    ) -> dict[str, Any]:
+        values = [MISSING if is_missing(v) else v for v in categories]
+        order = np.arange(len(values))
+        if codes.shape[1] == 1 and len(values) == 2:
+            order = np.argsort(codes[:, 0], kind="stable")
+        missing = MISSING if MISSING in values else track.fill if track.fill in values else None
+        table: dict[str, Any] = {
+            "name": track.name,
+            "kind": kind_of(track, values, codes.shape[1]),
+            "values": [values[k] for k in order],
+            "codes": codes[order].tolist(),
+        }
+        if table["kind"] == "categorical" and len(values) == 2:
+            table["weight"] = 0.125  # both its columns change, and the paper's price of a binary is 1/4
+        if table["kind"] == "discrete" and len(values) == 1:
+            table["action"] = "fixed"
+        if missing is not None:
+            table["missing"] = missing
+            literal = column is not None and (column == missing).any()
+            if not literal:  # nobody can be told to go missing
+                table["allowed"] = [v for v in table["values"] if v != missing]
+        return table
+
+    def _probed(self, categories: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
+        """The model's columns where each of these raw columns takes its values in turn."""
+        if not categories:
+            return {}
+        rows = max(map(len, categories.values()))
+        turns = {n: as_series(v).take(np.arange(rows) % len(v)) for n, v in categories.items()}
+        try:
+            encoded = self.transform(self.frame(turns, rows))
+        except Exception as error:
+            if len(categories) > 1:  # which one is it?
+                return {n: c for name, v in categories.items() for n, c in self._probed({name: v}).items()}
+            name = next(iter(categories))
+            raise SchemaError(f"column {name!r}: the pipeline fails on its own categories: {error}") from None
+        return {name: encoded[: len(values)] for name, values in categories.items()}
+
+    def takes_missing(self) -> bool:
+        """Whether the model decides rows whose numbers are missing, where no step fills them."""
+        numbers = [t.name for t in self.tracks if t.encoder is None and not t.fills_missing]
+        gone = {name: pd.Series([np.nan]) for name in numbers}
+        gone |= {t.name: as_series([missing_of(t)]) for t in self.tracks if t.fill is not None}
+        try:
+            self.model.predict_proba(self._as_fitted(self.frame(gone, 1)))
+        except Exception:  # a step before the forest does not take them, or a sparse matrix
+            return False
+        return True
+
+
+def read_model(model: Any) -> ReadModel:
+    """Take a fitted pipeline or a bare ensemble apart.
+
+    Parameters
+    ----------
+    model : Pipeline, or a supported ensemble
+        A `Pipeline` whose steps treat each column by itself (`ColumnTransformer`, one-hot and
+        ordinal encoders, scalers, constant imputation) and whose last step is a `RandomForest-`,
+        `ExtraTrees-` or `BaggingClassifier` of trees or a single tree. A finished search
+        (`GridSearchCV`) stands for its best estimator.
+
+    Raises
+    ------
+    ForestError
+        If the last step is no forest.
+    SchemaError
+        If a step or a column cannot be followed; it is named.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from robustcf.schema.encode import encode, read_rows
+    >>> X = pd.DataFrame({"age": [20.0, 30.0, 40.0, 50.0], "debt": [3.0, 2.0, 1.0, 0.5]})
+    >>> model = Pipeline([("scale", StandardScaler()), ("forest", RandomForestClassifier(5, random_state=0))])
+    >>> read = read_model(model.fit(X, [0, 0, 1, 1]))
+    >>> schema = read.schema(X)
+    >>> bool((encode(schema, read_rows(schema, X).numbers) == model[:-1].transform(X)).all())
+    True
+    """
+    model = getattr(model, "best_estimator_", model)
+    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
+    forest = Forest.from_sklearn(steps[-1][1])
+    encoder = model[:-1] if len(steps) > 1 else None
+    names = _names(model, forest)
+    tracks = tuple(Track(name, "") for name in names)
+    if encoder is not None:
+        tracks = tuple(follow(encoder, tracks))
+    if len(tracks) != forest.n_features:
+        raise ForestError(
+            f"the pipeline's steps make {len(tracks)} columns, but its forest takes {forest.n_features}"
+        )
+    read = ReadModel(forest, names, tracks, encoder, model)
+    if not forest.accepts_missing or read.takes_missing():
+        return read
+    strict = replace(forest, accepts_missing=False)
+    strict.__dict__["judge"] = forest.judge
+    return replace(read, forest=strict)
+
+
+def _fitted_names(model: Any) -> Sequence[Any] | None:
+    """The names of the columns that a model was fitted on, if they had any."""
+    for _, step in model.steps if isinstance(model, Pipeline) else [("", model)]:
+        if step is not None and not isinstance(step, str):
+            names: Sequence[Any] | None = getattr(step, "feature_names_in_", None)
+            return names
+    return None
+
+
+def _names(model: Any, forest: Forest) -> tuple[str, ...]:
+    named = _fitted_names(model)
+    if named is not None:
+        return tuple(map(str, named))
+    return tuple(map(str, range(getattr(model, "n_features_in_", forest.n_features))))

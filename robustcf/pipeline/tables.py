@@ -1,0 +1,120 @@
+"""What a model's columns are to people, as tables of a schema file: found, then changed by a user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf.pipeline.steps import Track
+from robustcf.schema.coding import encode_numbers
+from robustcf.schema.feature import SchemaError
+from robustcf.schema.infer import infer_feature
+
+MISSING = "(missing)"  # names the category of an encoder that has seen missing values
+MOST_VALUES = 100  # whole numbers with more of them are amounts, and move in steps of 1
+CODING = ("transform", "codes", "missing", "scaling")
+
+
+def kind_of(track: Track, values: Sequence[Any], columns: int) -> str:
+    """What a column of categories is to people; the order of codes is theirs only if somebody chose it."""
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    if columns == 1 and len(values) == 2 and MISSING not in values and not (numbers and track.encoder):
+        return "binary"
+    if track.encoder == "graded" and MISSING not in values:
+        return "discrete"
+    return "discrete" if track.encoder == "ordinal" and numbers else "categorical"
+
+
+def is_yes_or_no(column: pd.Series) -> bool:
+    """Whether a column holds truth values, as such or written out in a text file."""
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return True
+    if pd.api.types.is_numeric_dtype(column.dtype) or column.isna().any():
+        return False
+    return {str(v).lower() for v in column.unique()} <= {"true", "false"}
+
+
+def number_table(track: Track, column: pd.Series | None) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": track.name, "kind": "continuous"}
+    if column is not None:
+        table |= _observed(track.name, column)
+    if track.observed is not None:
+        table |= {"low": track.observed[0], "high": track.observed[1]}
+    if "low" in table and table["low"] == table["high"]:
+        table["action"] = "fixed"
+    return table | {"transform": [list(operation) for operation in track.operations]}
+
+
+def _observed(name: str, column: pd.Series) -> dict[str, Any]:
+    """What data says about a number: whole or not, and its range."""
+    if pd.api.types.is_string_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    found = asdict(infer_feature(column, kind="discrete"))
+    numbers = np.array(found["values"], dtype=np.float64)
+    table: dict[str, Any] = {"low": found["low"], "high": found["high"]}
+    if not (numbers == np.round(numbers)).all():
+        return table
+    if len(numbers) > MOST_VALUES:
+        return table | {"step": 1.0}
+    return table | {"kind": "discrete", "values": list(found["values"])}
+
+
+def changed_tables(
+    tables: list[dict[str, Any]], overrides: Sequence[Mapping[str, Any]], source: str
+) -> list[dict[str, Any]]:
+    """What a file says put in the place of what was found, column by column; codings stay the model's."""
+    by_name: dict[Any, Mapping[str, Any]] = {}
+    known = [table["name"] for table in tables]
+    for override in overrides:
+        name = override.get("name") if isinstance(override, Mapping) else None
+        if name not in known:
+            raise SchemaError(f"{source}: {name!r} is not a column of the model: {', '.join(known)}")
+        if name in by_name:
+            raise SchemaError(f"{source}: feature {name!r} is listed twice")
+        by_name[name] = override
+    return [_merged(table, by_name.get(table["name"], {}), source) for table in tables]
+
+
+def _merged(table: dict[str, Any], override: Mapping[str, Any], source: str) -> dict[str, Any]:
+    said = {key: value for key, value in override.items() if key not in CODING}
+    coding = {key: table[key] for key in CODING if key in table}
+    if "kind" not in said:
+        merged = table | said
+    else:  # a whole description: only the coding is left of ours
+        merged = {"name": table["name"], **said, **coding}
+        if "codes" in coding:
+            merged.setdefault("values", table["values"])
+    if "codes" in table and "values" in said:
+        merged["codes"] = _reordered(table, said["values"], source)
+    if "transform" in table and merged.get("kind") in ("binary", "categorical"):
+        merged["codes"] = _codes_of_numbers(merged, source)
+        del merged["transform"]
+    return merged
+
+
+def _reordered(table: dict[str, Any], listed: Any, source: str) -> list[Any]:
+    """The model's codes in the order of a file's values, which must be the model's."""
+    codes = dict(zip(table["values"], table["codes"], strict=True))
+    listed = list(listed) if isinstance(listed, list | tuple) else []
+    for value in table["values"]:
+        if value not in listed:
+            raise SchemaError(f"{source}: feature {table['name']!r} lacks {value!r}, which the model knows")
+    for value in listed:
+        if value not in codes:
+            raise SchemaError(f"{source}: feature {table['name']!r}: the model does not know {value!r}")
+    return [codes[value] for value in listed]
+
+
+def _codes_of_numbers(table: dict[str, Any], source: str) -> list[Any]:
+    """Codes of values that are categories to people and numbers to the model."""
+    try:
+        numbers = np.array([float(v) for v in table.get("values", ())])
+    except (TypeError, ValueError):
+        raise SchemaError(
+            f"{source}: feature {table['name']!r}: to the model its values are numbers"
+        ) from None
+    return [[float(code)] for code in encode_numbers(table["transform"], numbers)]

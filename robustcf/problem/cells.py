@@ -1,0 +1,353 @@
+"""The geometry: what a forest can tell apart.
+
+A forest sees a feature only through its splits, so each feature falls into *cells* that no tree
+tells apart; a leaf is a box of cells. scikit-learn compares the float32 of a value with a float64
+threshold, so a split is represented by the least float32 that goes right: two thresholds between
+the same float32 neighbours are one split, and a value placed in a cell really falls there.
+
+This is what depends on forest and schema alone, compiled once; `moves` adds the customer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from robustcf.forest.forest import Forest
+from robustcf.schema.actionability import listed_numbers, search_limits, up_to_step
+from robustcf.schema.encode import greatest_number, least_number
+from robustcf.schema.feature import RELATIVE, Feature, SchemaError
+from robustcf.schema.schema import Schema
+from robustcf.support.jit import compiled
+
+FREE, FIXED, INCREASE, DECREASE = 0, 1, 2, 3
+_ACTIONS = {"free": FREE, "fixed": FIXED, "increase": INCREASE, "decrease": DECREASE}
+
+
+class Trees(NamedTuple):
+    """Any trees as flat arrays, in the form of `Forest`."""
+
+    tree_start: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Every leaf of the trees as a box: one entry per feature that its path asks about.
+
+    Entry `e` allows the cells `lo[e]..hi[e]` of an ordered feature, or the categories
+    `member[set[e]]`; `missing[e]` says whether a missing value takes this path.
+    """
+
+    tree_start: np.ndarray
+    node: np.ndarray
+    entry_start: np.ndarray
+    feature: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    set: np.ndarray
+    member: np.ndarray
+    missing: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Cells of all features, one after the other, and all leaves as boxes of cells.
+
+    `low[c]` and `high[c]` are where a move from below and from above first meets an allowed number
+    of cell `c` (NaN if there is none); a categorical's cells are its categories. The forest's trees
+    come first; other trees that cut the same space (an isolation forest's) may follow.
+
+    `listed[f]` holds a feature's listed numbers and their cells (nothing where none are listed).
+    `personal` are the features whose moves depend on more of the customer than the ends of cells say,
+    `ruled` those that a rule across features looks at, `pushed` those that it may force to move.
+    """
+
+    schema: Schema
+    forest: Forest
+    splits: tuple[np.ndarray, ...]
+    start: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    leaves: Leaves
+    action: np.ndarray
+    ordered: np.ndarray
+    span: np.ndarray
+    weight: np.ndarray
+    limits: np.ndarray
+    listed: tuple[tuple[np.ndarray, ...], ...]
+    personal: tuple[int, ...]
+    ruled: tuple[int, ...]
+    pushed: tuple[int, ...]
+
+    def cell_of(self, encoded: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The cell of each feature's value, counted within the feature; 0 for a missing one."""
+        cells = np.zeros(len(self.schema), dtype=np.int64)
+        for j, feature in enumerate(self.schema.features):
+            if np.isnan(numbers[j]) and not feature.fills_missing:
+                continue
+            if not feature.ordered:
+                cells[j] = int(numbers[j])
+            elif len(self.splits[j]):
+                value = np.float32(encoded[self.schema.column_start[j]])
+                cells[j] = np.searchsorted(self.splits[j], value, side="right")
+        return cells
+
+
+def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) -> Geometry:
+    """Cells and boxes of a forest whose columns are the schema's, and of `more` trees beside it."""
+    if forest.n_features != len(schema.columns):
+        raise SchemaError(
+            f"the schema encodes to {len(schema.columns)} columns but the forest was trained on "
+            f"{forest.n_features}"
+        )
+    trees = _trees(forest, more)
+    column_feature = np.repeat(np.arange(len(schema)), np.diff(schema.column_start))
+    split_value = next_float32_above(trees.threshold)
+    inner = trees.left >= 0
+    splits, low, high = [], [], []
+    listed: list[tuple[np.ndarray, ...]] = []
+    node_split = np.zeros(len(trees.left), dtype=np.int64)
+    for j, feature in enumerate(schema.features):
+        column = schema.column_start[j]
+        if not feature.ordered:
+            splits.append(np.empty(0))
+            codes = np.arange(len(feature.values), dtype=np.float64)
+            allowed = listed_numbers(feature)
+            low.append(np.where(np.isin(codes, allowed), codes, np.nan))
+            high.append(low[-1])
+            listed.append((allowed, allowed.astype(np.int64)))
+            continue
+        mine = inner & (trees.feature == column) & (feature.n_columns == 1)
+        values = np.unique(split_value[mine])
+        node_split[mine] = np.searchsorted(values, split_value[mine])
+        splits.append(values)
+        listed.append(_listed_cells(feature, values) if feature.is_listed else ())
+        cell_low, cell_high = _ends_of_cells(feature, values, *listed[-1])
+        low.append(cell_low)
+        high.append(cell_high)
+    start = np.concatenate([[0], np.cumsum([len(x) for x in low])])
+    ordered = np.array([f.ordered for f in schema.features])
+    return Geometry(
+        schema=schema,
+        forest=forest,
+        splits=tuple(splits),
+        start=start,
+        low=np.concatenate(low),
+        high=np.concatenate(high),
+        leaves=_boxes(trees, column_feature, node_split, ordered, np.diff(start), _column_codes(schema)),
+        action=np.array([_ACTIONS[f.action] for f in schema.features]),
+        ordered=ordered,
+        span=np.array([f.span for f in schema.features]),
+        weight=np.array([f.cost_weight for f in schema.features]),
+        limits=np.array([search_limits(f) for f in schema.features]),
+        listed=tuple(listed),
+        personal=tuple(j for j, f in enumerate(schema.features) if _is_personal(f)),
+        ruled=_places(schema, _ruled(schema)),
+        pushed=_places(schema, {name for link in schema.links for name in link.pushed}),
+    )
+
+
+def _is_personal(feature: Feature) -> bool:
+    return any(getattr(feature, key) is not None for key in (*RELATIVE, "forbidden", "cost_table"))
+
+
+def _ruled(schema: Schema) -> set[str]:
+    if schema.max_changes is not None:
+        return set(schema.names)
+    return {clause.feature for link in schema.links for clause in (link.when, link.then)}
+
+
+def _places(schema: Schema, names: set[str]) -> tuple[int, ...]:
+    """Positions of ordered features; a category's own cell holds nothing but itself."""
+    return tuple(j for j, f in enumerate(schema.features) if f.name in names and f.ordered)
+
+
+def _trees(forest: Forest, more: Trees | None) -> Trees:
+    first = Trees(*(getattr(forest, name) for name in Trees._fields))
+    if more is None:
+        return first
+    n = len(forest.left)
+    left, right = (np.where(child >= 0, child + n, -1) for child in (more.left, more.right))
+    shifted = more._replace(tree_start=more.tree_start[1:] + n, left=left, right=right)
+    return Trees(*(np.concatenate(pair) for pair in zip(first, shifted, strict=True)))
+
+
+def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
+    """The least float32 (as float64) that compares greater than each float64 threshold."""
+    with np.errstate(over="ignore"):
+        nearest = thresholds.astype(np.float32)
+        above = np.where(nearest > thresholds, nearest, np.nextafter(nearest, np.float32(np.inf)))
+    return above.astype(np.float64)
+
+
+def _listed_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An ordered feature's listed numbers, and the cell of each."""
+    numbers = listed_numbers(feature)
+    return numbers, np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
+
+
+def _ends_of_cells(
+    feature: Feature, splits: np.ndarray, *listed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest number in each cell between the splits, NaN where there is none."""
+    if listed:
+        low, high = np.full(len(splits) + 1, np.nan), np.full(len(splits) + 1, np.nan)
+        numbers, cells = listed
+        low[cells[::-1]] = numbers[::-1]
+        high[cells] = numbers
+        return low, high
+    with np.errstate(over="ignore", invalid="ignore"):  # splits at the ends of float32, out of reach
+        if feature.step is None:
+            # A float32 itself, not the float64 half-way to it that rounds there; but no bound is passed.
+            lower, upper = search_limits(feature)
+            ups = np.minimum(least_number(feature, splits), upper)
+            downs = np.maximum(greatest_number(feature, _float32_below(splits)), lower)
+        else:
+            first = _least_rounding_to(splits)
+            ups = up_to_step(feature.step, least_number(feature, first, plain=False))
+            last = greatest_number(feature, np.nextafter(first, -np.inf), plain=False)
+            downs = -up_to_step(feature.step, -last)
+        # No move ever rises into the first cell or falls into the last.
+        low, high = np.concatenate([[np.nan], ups]), np.concatenate([downs, [np.nan]])
+        for ends in (low, high):
+            encoded = feature.encoded(ends).astype(np.float32)
+            cells = np.searchsorted(splits, encoded, side="right")
+            ends[(cells != np.arange(len(ends))) | ~np.isfinite(encoded)] = np.nan
+    return low, high
+
+
+def _float32_below(splits: np.ndarray) -> np.ndarray:
+    return np.nextafter(splits.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+
+
+def _least_rounding_to(splits: np.ndarray) -> np.ndarray:
+    """The least float64 that the cast to float32 rounds to each split or above it."""
+    below = _float32_below(splits)
+    halfway = np.where(np.isinf(below), splits, below + (splits - below) / 2)
+    return np.where(halfway.astype(np.float32) >= splits, halfway, np.nextafter(halfway, np.inf))
+
+
+def _boxes(
+    trees: Trees,
+    column_feature: np.ndarray,
+    node_split: np.ndarray,
+    ordered: np.ndarray,
+    n_cells: np.ndarray,
+    codes: np.ndarray,
+) -> Leaves:
+    node_feature = np.full(len(trees.left), -1, dtype=np.int64)
+    inner = trees.left >= 0
+    node_feature[inner] = column_feature[trees.feature[inner]]
+    return Leaves(
+        *_walk(
+            trees.tree_start,
+            trees.left,
+            trees.right,
+            trees.feature,
+            trees.threshold,
+            trees.missing_left,
+            node_feature,
+            node_split,
+            ordered,
+            n_cells.astype(np.int64),
+            codes,
+        )
+    )
+
+
+def _column_codes(schema: Schema) -> np.ndarray:
+    """What each encoded column of a category holds, as the model compares it: columns × categories."""
+    most = max((len(f.values) for f in schema.features if not f.ordered), default=1)
+    codes = np.zeros((len(schema.columns), most))
+    for feature, first in zip(schema.features, schema.column_start, strict=False):
+        if not feature.ordered and feature.n_columns:
+            rows = feature.code_rows.astype(np.float32)
+            codes[first : first + feature.n_columns, : len(rows)] = rows.T
+    return codes
+
+
+@compiled
+def _walk(
+    tree_start,
+    left,
+    right,
+    column,
+    threshold,
+    missing_left,
+    node_feature,
+    node_split,
+    ordered,
+    n_cells,
+    codes,
+):
+    n_nodes, n_features = len(left), len(ordered)
+    parent = np.full(n_nodes, -1, dtype=np.int64)
+    depth = np.zeros(n_nodes, dtype=np.int64)
+    n_leaves, n_entries = 0, 0
+    for node in range(n_nodes):
+        if left[node] < 0:
+            n_leaves += 1
+            n_entries += depth[node]
+        else:
+            for child in (left[node], right[node]):
+                parent[child] = node
+                depth[child] = depth[node] + 1
+    leaf_tree = np.zeros(len(tree_start), dtype=np.int64)
+    leaf_node = np.zeros(n_leaves, dtype=np.int64)
+    entry_start = np.zeros(n_leaves + 1, dtype=np.int64)
+    feature = np.zeros(n_entries, dtype=np.int64)
+    lo = np.zeros(n_entries, dtype=np.int64)
+    hi = np.zeros(n_entries, dtype=np.int64)
+    sets = np.full(n_entries, -1, dtype=np.int64)
+    missing = np.ones(n_entries, dtype=np.bool_)
+    member = np.ones((n_entries, codes.shape[1]), dtype=np.bool_)
+    slot = np.full(n_features, -1, dtype=np.int64)
+    leaf, end, n_sets = 0, 0, 0
+    for tree in range(len(tree_start) - 1):
+        for last in range(tree_start[tree], tree_start[tree + 1]):
+            if left[last] >= 0:
+                continue
+            begin, child = end, last
+            while parent[child] >= 0:
+                node = parent[child]
+                f, split, goes_left = node_feature[node], node_split[node], left[node] == child
+                if slot[f] < begin:
+                    slot[f] = end
+                    feature[end], lo[end], hi[end] = f, 0, n_cells[f] - 1
+                    if not ordered[f]:
+                        sets[end] = n_sets
+                        n_sets += 1
+                    end += 1
+                e = slot[f]
+                missing[e] &= goes_left == missing_left[node]
+                if not ordered[f]:
+                    for c in range(n_cells[f]):
+                        value = codes[column[node], c]
+                        member[sets[e], c] &= (value <= threshold[node]) == goes_left
+                elif goes_left:
+                    hi[e] = min(hi[e], split)
+                else:
+                    lo[e] = max(lo[e], split + 1)
+                child = node
+            leaf_node[leaf] = last
+            leaf += 1
+            entry_start[leaf] = end
+        leaf_tree[tree + 1] = leaf
+    return (
+        leaf_tree,
+        leaf_node,
+        entry_start,
+        feature[:end].copy(),
+        lo[:end].copy(),
+        hi[:end].copy(),
+        sets[:end].copy(),
+        member[: max(n_sets, 1)].copy(),
+        missing[:end].copy(),
+    )

@@ -1,0 +1,112 @@
+"""Rules across features as more trees: links, and the limit on the number of changes.
+
+To a rule, a feature is below, at, or above the place that the customer holds. A link is a tree over
+two features whose leaves vote 1 where it holds and 0 where it is broken; all links together must
+have a vote each. The limit is a tree for each feature that can move, with a vote where it stays.
+Engines see nothing but trees, votes and demands.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robustcf.schema.links import Clause
+from robustcf.schema.schema import Schema
+
+Entry = tuple[int, int, int, np.ndarray | None]  # feature, first and last option, or a set of categories
+Leaf = tuple[list[Entry], int]  # where it is, and its vote
+
+
+class RuleTrees(NamedTuple):
+    """Trees in the form of `Problem`, counted from 0; each condition's demand."""
+
+    tree_start: np.ndarray
+    votes: np.ndarray
+    demand: np.ndarray
+    entry_start: np.ndarray
+    feature: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    set: np.ndarray
+    member: np.ndarray
+
+
+def rule_trees(
+    schema: Schema, own: np.ndarray, size: np.ndarray, movable: np.ndarray, width: int
+) -> RuleTrees | None:
+    """The trees of all rules for a customer at option `own[f]` of `size[f]`; None if none binds.
+
+    `movable` says which features have anywhere to go; `width` is that of the sets of categories.
+    """
+    position = {name: j for j, name in enumerate(schema.names)}
+
+    def parts(clause: Clause | None) -> list[Entry]:
+        if clause is None:
+            return []
+        j = position[clause.feature]
+        return _parts(j, clause.moves, int(own[j]), int(size[j]), schema.features[j].ordered, width)
+
+    links: list[list[Leaf]] = []
+    for when, then in ((link.when, link.then) for link in schema.links):
+        tree: list[Leaf] = [([a], 1) for a in parts(when.others)]
+        tree += [([a, b], 1) for a in parts(when) for b in parts(then)]
+        tree += [([a, b], 0) for a in parts(when) for b in parts(then.others)]
+        links.append(tree)
+    stays: list[list[Leaf]] = []
+    if schema.max_changes is not None and movable.sum() > schema.max_changes:
+        for j in np.flatnonzero(movable):
+            name = schema.features[j].name
+            same, changed = Clause(name, ("same",)), Clause(name, ("changed",))
+            stays.append([([a], 1) for a in parts(same)] + [([a], 0) for a in parts(changed)])
+    conditions = [(links, len(links)), (stays, int(movable.sum()) - (schema.max_changes or 0))]
+    asked = [(trees, demand) for trees, demand in conditions if trees]
+    return _as_arrays(asked, width) if asked else None
+
+
+def _parts(j: int, moves: tuple[str, ...], own: int, size: int, ordered: bool, width: int) -> list[Entry]:
+    """Options of a feature that count as the moves: intervals, or one set of categories."""
+    if not ordered:
+        member = np.zeros(width, dtype=np.bool_)
+        member[:size] = "up" in moves  # as "down": categories only change
+        member[own] = "same" in moves
+        return [(j, 0, size - 1, member)] if member.any() else []
+    ends = {"down": (0, own - 1), "same": (own, own), "up": (own + 1, size - 1)}
+    intervals: list[tuple[int, int]] = []
+    for first, last in (ends[move] for move in moves):  # in rising order
+        if first > last:
+            continue
+        if intervals and intervals[-1][1] + 1 == first:
+            first = intervals.pop()[0]
+        intervals.append((first, last))
+    return [(j, first, last, None) for first, last in intervals]
+
+
+def _as_arrays(conditions: list[tuple[list[list[Leaf]], int]], width: int) -> RuleTrees:
+    trees = [tree for those, _ in conditions for tree in those]
+    leaves = [leaf for tree in trees for leaf in tree]
+    entries = [entry for where, _ in leaves for entry in where]
+    members = [member for *_, member in entries if member is not None]
+    is_set = np.array([member is not None for *_, member in entries])
+    votes = np.zeros((len(conditions), len(leaves)), dtype=np.int64)
+    begin = 0
+    for row, (those, _) in zip(votes, conditions, strict=True):
+        mine = [vote for tree in those for _, vote in tree]
+        row[begin : begin + len(mine)] = mine
+        begin += len(mine)
+    return RuleTrees(
+        tree_start=_starts([len(tree) for tree in trees]),
+        votes=votes,
+        demand=np.array([demand for _, demand in conditions], dtype=np.int64),
+        entry_start=_starts([len(where) for where, _ in leaves]),
+        feature=np.array([e[0] for e in entries], dtype=np.int64),
+        lo=np.array([e[1] for e in entries], dtype=np.int64),
+        hi=np.array([e[2] for e in entries], dtype=np.int64),
+        set=np.where(is_set, np.cumsum(is_set) - 1, -1),
+        member=np.array(members, dtype=np.bool_).reshape(-1, width),
+    )
+
+
+def _starts(counts: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

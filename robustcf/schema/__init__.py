@@ -1,0 +1,9 @@
+"""What the columns are: kinds, values, allowed moves, costs, and the encoding of raw rows."""
+
+from __future__ import annotations
+
+from robustcf.schema.feature import Action, Feature, Kind, Scaling, SchemaError, Value
+from robustcf.schema.links import Link
+from robustcf.schema.schema import Schema
+
+__all__ = ["Action", "Feature", "Kind", "Link", "Scaling", "Schema", "SchemaError", "Value"]

@@ -1,0 +1,1 @@
+"""Small helpers of the whole library: compiled functions and documents from files."""
