@@ -209,7 +209,7 @@ def reduce(
     cpus: Cpus = None,
 ) -> None:
     """Summarise a run folder again: validity, distance, times, Pareto fronts."""
-    from .inputs.uri import without_secrets
+    from .inputs.secrets import without_secrets
 
     with reporting_failures():
         from .reduce.reduce import reduce_folder
@@ -303,7 +303,7 @@ def export(
 ) -> None:
     """Write one line per customer: decision, and per method status, distance, changes and reason codes."""
     from .export.export import Wish, export_run
-    from .inputs.uri import without_secrets
+    from .inputs.secrets import without_secrets
 
     wish = Wish(output, tuple(method or ()), tuple(alpha or ()), reasons, max_reasons)
     typer.echo(f"{export_run(run, wish)} customers: {without_secrets(output)}")
@@ -331,7 +331,7 @@ def validate(
     address: Address = None,
 ) -> None:
     """Test points made by any tool: threshold, predicted validity, and validity measured by retraining."""
-    from .inputs.uri import without_secrets
+    from .inputs.secrets import without_secrets
 
     if (training is None) != (label is None):
         raise BadInput("--training and --label belong together")

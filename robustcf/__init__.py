@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from robustcf import datasets, insight, validate
     from robustcf.assess import assess_points
     from robustcf.explain import Change, Counterfactual, Explainer
+    from robustcf.forest.arrays import ForestError
     from robustcf.forest.files import load_forest, save_forest
-    from robustcf.forest.forest import Forest, ForestError
+    from robustcf.forest.forest import Forest
     from robustcf.guarantee import Guarantee
     from robustcf.judge import Judge
     from robustcf.methods.values import (

@@ -16,7 +16,8 @@ import numpy as np
 from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
-from robustcf.forest.forest import Forest, ForestError, Label, Voting
+from robustcf.forest.arrays import ForestError
+from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.forest.sklearn import SUPPORTED
 
 SCENARIOS = ("same-data", "evolving", "bootstrap", "trees-N")

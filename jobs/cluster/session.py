@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..inputs.errors import BadInput
+from ..inputs.errors import BadInput, TaskFailed
 from ..run.folder import RunFolder
 from .signals import listen, stop_if_asked, stoppable
-from .tasks import LOOK, TaskFailed
+from .tasks import LOOK
 from .threads import environment
 
 _QUIET = {

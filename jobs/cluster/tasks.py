@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from ..inputs.config import SolverChoice
-from ..inputs.errors import BadInput
+from ..inputs.errors import BadInput, TaskFailed
 from .signals import stop_if_asked
 from .threads import pinned
 
@@ -23,12 +23,6 @@ PASSING = re.compile(
     r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
     r"|HTTP status 5\d\d|Retry policy exhausted|[Cc]onnection (reset|refused|timed out)"
 )
-
-
-class TaskFailed(RuntimeError):
-    """A task that failed for good: its own error, or crashes that retries did not outlast."""
-
-    advice = "what is done stays done, the same command goes on"
 
 
 def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:

@@ -19,8 +19,8 @@ from robustcf.schema.encode import encode, read_rows
 from ..inputs.config import Training
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..inputs.model_file import OpenedModel, open_model, raw_rows
+from ..inputs.secrets import without_secrets
 from ..inputs.tables import column_names, plan_table, read_chunk
-from ..inputs.uri import without_secrets
 from ..validate.forests import load_training
 
 

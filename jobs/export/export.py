@@ -23,7 +23,8 @@ from robustcf.verify.moves import priced
 from robustcf.verify.sheet import method_of
 
 from ..inputs.errors import BadInput
-from ..inputs.uri import is_local, open_filesystem, parent_of, without_secrets
+from ..inputs.secrets import without_secrets
+from ..inputs.uri import is_local, open_filesystem, parent_of
 from ..run.folder import COUNTERFACTUALS, RunFolder, require_run
 from ..run.spreadsheet import harmless
 from ..terminal.progress import stage

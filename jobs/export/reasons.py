@@ -14,7 +14,8 @@ from robustcf.support.documents import DocumentError, parse_toml
 from robustcf.verify.moves import Changes
 
 from ..inputs.errors import BadInput
-from ..inputs.uri import open_filesystem, without_secrets
+from ..inputs.secrets import without_secrets
+from ..inputs.uri import open_filesystem
 
 KEYS = ("feature", "direction", "code", "text")
 DIRECTIONS = {"up": 1, "increase": 1, "down": -1, "decrease": -1, "": 0, "any": 0, "changed": 0}

@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from robustcf.support.documents import DocumentError, parse_toml
 
 from .errors import BadInput
-from .uri import absolute, without_secrets
+from .secrets import without_secrets
+from .uri import absolute
 
 T = TypeVar("T")
 Label = str | int | float | bool

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import typer
 
 from ..terminal.printable import printable
+from .secrets import scrubbed
 
 
 class BadInput(typer.BadParameter):
@@ -17,10 +18,14 @@ class BadInput(typer.BadParameter):
         return one_line(self.message)
 
 
+class TaskFailed(RuntimeError):
+    """A task that failed for good: its own error, or crashes that retries did not outlast."""
+
+    advice = "finished work is kept; run the same command to resume"
+
+
 def one_line(message: str) -> str:
     """A message as it may be shown: one line without secrets, and nothing but text."""
-    from .uri import scrubbed
-
     return printable(" ".join(scrubbed(message).split()))
 
 
@@ -43,8 +48,6 @@ def reporting_failures() -> Iterator[None]:
     from ..cluster.signals import stoppable
 
     with stoppable():
-        from ..cluster.tasks import TaskFailed  # takes seconds, in which a signal may come
-
         try:
             yield
         except (TaskFailed, OSError, MemoryError) as error:

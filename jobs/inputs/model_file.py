@@ -22,8 +22,9 @@ from robustcf.support.documents import DocumentError, parse_toml
 from ..run.forests import open_forest
 from .config import Model, Training
 from .errors import BadInput, one_line
+from .secrets import without_secrets
 from .tables import read_table
-from .uri import is_local, open_filesystem, without_secrets
+from .uri import is_local, open_filesystem
 
 FILES = (".skops", ".joblib", ".pkl", ".pickle")
 # What a skops file of a pipeline may hold beyond what skops itself trusts: data, and names of types.

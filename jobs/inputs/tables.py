@@ -11,7 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from .errors import BadInput
-from .uri import base_of, find_files, open_filesystem, without_secrets
+from .secrets import without_secrets
+from .uri import base_of, find_files, open_filesystem
 
 PIECE = 65_536  # rows in memory at a time
 ENDINGS = (".parquet", ".pq", ".csv")

@@ -17,8 +17,8 @@ from robustcf.schema.schema import Schema, SchemaError
 from robustcf.stats import wilson
 from robustcf.support.documents import parse_json
 
-from ..cluster.tasks import TaskFailed, Tasks
-from ..inputs.errors import BadInput
+from ..cluster.tasks import Tasks
+from ..inputs.errors import BadInput, TaskFailed
 from ..run.folder import BROKEN, RunFolder, require_run
 from ..run.planned import readable_shards
 from ..run.rows import Key

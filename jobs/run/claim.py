@@ -39,8 +39,8 @@ from pyarrow import fs
 from robustcf.support.documents import parse_json
 
 from ..cluster.signals import ask_to_stop, stop_if_asked
-from ..cluster.tasks import TaskFailed, patiently
-from ..inputs.errors import BadInput, one_line
+from ..cluster.tasks import patiently
+from ..inputs.errors import BadInput, TaskFailed, one_line
 from .folder import RunFolder
 
 FOLDER = "_claim"

@@ -23,7 +23,8 @@ from pyarrow import fs
 from robustcf.support.documents import parse_json
 
 from ..inputs.errors import BadInput
-from ..inputs.uri import is_uri, open_filesystem, without_secrets
+from ..inputs.secrets import is_uri, without_secrets
+from ..inputs.uri import open_filesystem
 from .manifest_shape import damage
 
 FORMAT = 1

@@ -8,7 +8,8 @@ from pathlib import Path
 from robustcf import Forest, ForestError, load_forest, save_forest
 
 from ..inputs.errors import BadInput
-from ..inputs.uri import is_local, open_filesystem, parent_of, without_secrets
+from ..inputs.secrets import without_secrets
+from ..inputs.uri import is_local, open_filesystem, parent_of
 from .folder import RunFolder
 
 FILES = ("trees.npz", "forest.json")

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from robustcf.support.documents import parse_json
 
-from ..cluster.tasks import TaskFailed, Tasks, patiently
+from ..cluster.tasks import Tasks, patiently
 from ..inputs.config import as_plain, config_hash, methods_of
-from ..inputs.errors import BadInput, one_line
+from ..inputs.errors import BadInput, TaskFailed, one_line
 from ..terminal.progress import stage
 from .folder import BROKEN, FORMAT, Published, RunFolder
 from .manifest_shape import counts_are_sound

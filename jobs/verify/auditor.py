@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robustcf.forest.forest import Forest, ForestError
+from robustcf.forest.arrays import ForestError
+from robustcf.forest.forest import Forest
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.support.documents import DocumentError, parse_toml
 from robustcf.verify import Findings

@@ -20,8 +20,8 @@ from robustcf.verify.rows import Checked
 from robustcf.verify.trees import TIE
 
 from ..inputs.errors import BadInput
+from ..inputs.secrets import is_uri
 from ..inputs.tables import Chunk, Plan, plan_table, read_chunk
-from ..inputs.uri import is_uri
 from .hashing import clean, digest, hash_ids, hash_rows, hash_texts, mixed
 
 FAVOURED, DENIED, INVALID = 0, 1, 2

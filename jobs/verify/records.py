@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from robustcf.forest.arrays import ForestError
 from robustcf.forest.files import load_forest
-from robustcf.forest.forest import ForestError
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.verify import Demand, Findings, Trees
 from robustcf.verify.findings import short

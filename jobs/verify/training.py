@@ -21,8 +21,8 @@ from robustcf.verify.reading import encode_rows, numbers_of
 
 from ..inputs.config import Training
 from ..inputs.errors import BadInput
+from ..inputs.secrets import is_uri
 from ..inputs.tables import read_table
-from ..inputs.uri import is_uri
 from .records import Records, Unit
 from .tables import first_line
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from robustcf.forest.forest import _DTYPES, Forest, ForestError, Label
+from robustcf.forest.arrays import ForestError
+from robustcf.forest.forest import _DTYPES, Forest, Label
 from robustcf.support.documents import parse_json
 
 FORMAT = 1

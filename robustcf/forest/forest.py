@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from robustcf.support.jit import compiled
+from robustcf.forest.arrays import ForestError, leaves_of, sum_in_order
 
 Voting = Literal["soft", "hard"]
 Label = str | int | float | bool
-
-
-class ForestError(ValueError):
-    """A model that cannot be read as a forest, or a forest that is not well formed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,13 +136,13 @@ class Forest:
         X32 = np.ascontiguousarray(X, dtype=np.float32)
         if X32.ndim != 2 or X32.shape[1] != self.n_features:
             raise ForestError(f"rows have shape {X32.shape}, the forest takes {self.n_features} columns")
-        return _leaves(
+        return leaves_of(
             X32, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
         )
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Mean class fractions, summed in the order of the trees as scikit-learn does."""
-        return _sum_in_order(self.leaves(X), self.probabilities) / len(self)
+        return sum_in_order(self.leaves(X), self.probabilities) / len(self)
 
     def predict(self, X: np.ndarray, voting: Voting = "soft") -> np.ndarray:
         """Positions in `classes` of the predicted labels (the first one on a tie)."""
@@ -219,51 +214,3 @@ def _check(forest: Forest) -> None:
     p = forest.probabilities
     if not (np.isfinite(p).all() and (p >= 0).all() and np.allclose(p[~inner].sum(axis=1), 1.0, atol=1e-9)):
         raise ForestError("leaf fractions are not probabilities")
-
-
-def join_trees(trees: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Put single trees (children numbered from 0) one after the other."""
-    sizes = [len(tree["left"]) for tree in trees]
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    joined = {name: np.concatenate([tree[name] for tree in trees]) for name in trees[0]}
-    offset = np.repeat(start[:-1], sizes)
-    for child in ("left", "right"):
-        joined[child] = np.where(joined[child] >= 0, joined[child] + offset, -1)
-    return joined | {"tree_start": start}
-
-
-@compiled
-def _leaves(
-    X: np.ndarray,
-    tree_start: np.ndarray,
-    left: np.ndarray,
-    right: np.ndarray,
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    missing_left: np.ndarray,
-) -> np.ndarray:
-    n, n_trees = X.shape[0], len(tree_start) - 1
-    out = np.empty((n, n_trees), dtype=np.int32)
-    for i in range(n):
-        for t in range(n_trees):
-            node = tree_start[t]
-            while left[node] >= 0:
-                value = X[i, feature[node]]
-                if np.isnan(value):
-                    go_left = missing_left[node]
-                else:
-                    go_left = np.float64(value) <= threshold[node]
-                node = left[node] if go_left else right[node]
-            out[i, t] = node
-    return out
-
-
-@compiled
-def _sum_in_order(leaves: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    n, n_trees = leaves.shape
-    total = np.zeros((n, probabilities.shape[1]))
-    for i in range(n):
-        for t in range(n_trees):
-            for c in range(probabilities.shape[1]):
-                total[i, c] += probabilities[leaves[i, t], c]
-    return total

@@ -13,7 +13,7 @@ from sklearn.tree._tree import Tree
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from robustcf.forest.forest import ForestError, join_trees
+from robustcf.forest.arrays import ForestError, join_trees
 
 if TYPE_CHECKING:
     from robustcf.forest.forest import Forest, Voting

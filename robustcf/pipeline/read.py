@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from robustcf.forest.forest import Forest, ForestError
+from robustcf.forest.arrays import ForestError
+from robustcf.forest.forest import Forest
 from robustcf.judge import Judge
 from robustcf.pipeline.frames import as_series, missing_of
 from robustcf.pipeline.judge import PipelineJudge

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from faultworld import SEEDS, SHARDS, assert_whole, small_audit
 from jobworld import run_audit, shards
-from robustcf_jobs.cluster.tasks import TaskFailed
 from robustcf_jobs.inputs.config import AuditConfig, as_plain, read_config
+from robustcf_jobs.inputs.errors import TaskFailed
 from robustcf_jobs.run.folder import RunFolder
 
 from tests.faults.storage import bucket, resize, small_disk

@@ -14,7 +14,8 @@ from robustcf_jobs.inputs.config import (
     read_config,
 )
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.inputs.uri import absolute, find_files, without_secrets
+from robustcf_jobs.inputs.secrets import without_secrets
+from robustcf_jobs.inputs.uri import absolute, find_files
 
 from robustcf import DirectSAA, Naive, RobustSAA
 

@@ -22,7 +22,8 @@ from jobworld import ROOT, customers, make_audit, make_forest, write_config
 from robustcf_jobs.cli import main
 from robustcf_jobs.inputs.config import AuditConfig, as_plain, read_config
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.inputs.uri import open_filesystem, parent_of, scrubbed, without_secrets
+from robustcf_jobs.inputs.secrets import scrubbed, without_secrets
+from robustcf_jobs.inputs.uri import open_filesystem, parent_of
 from robustcf_jobs.run.folder import RunFolder, require_run
 
 import robustcf as rc

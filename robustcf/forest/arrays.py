@@ -1,0 +1,61 @@
+"""Trees as flat arrays: joining them, walking down them, adding up their votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robustcf.support.jit import compiled
+
+
+class ForestError(ValueError):
+    """A model that cannot be read as a forest, or a forest that is not well formed."""
+
+
+def join_trees(trees: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Put single trees (children numbered from 0) one after the other."""
+    sizes = [len(tree["left"]) for tree in trees]
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    joined = {name: np.concatenate([tree[name] for tree in trees]) for name in trees[0]}
+    offset = np.repeat(start[:-1], sizes)
+    for child in ("left", "right"):
+        joined[child] = np.where(joined[child] >= 0, joined[child] + offset, -1)
+    return joined | {"tree_start": start}
+
+
+@compiled
+def leaves_of(
+    X: np.ndarray,
+    tree_start: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    missing_left: np.ndarray,
+) -> np.ndarray:
+    n, n_trees = X.shape[0], len(tree_start) - 1
+    out = np.empty((n, n_trees), dtype=np.int32)
+    for i in range(n):
+        for t in range(n_trees):
+            node = tree_start[t]
+            while left[node] >= 0:
+                value = X[i, feature[node]]
+                if np.isnan(value):
+                    go_left = missing_left[node]
+                else:
+                    go_left = np.float64(value) <= threshold[node]
+                node = left[node] if go_left else right[node]
+            out[i, t] = node
+    return out
+
+
+@compiled
+def sum_in_order(leaves: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    n, n_trees = leaves.shape
+    total = np.zeros((n, probabilities.shape[1]))
+    for i in range(n):
+        for t in range(n_trees):
+            for c in range(probabilities.shape[1]):
+                total[i, c] += probabilities[leaves[i, t], c]
+    return total
