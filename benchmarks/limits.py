@@ -141,7 +141,7 @@ def ask(subject: Subject, world: str, limits: int, long: float, done: set[str]) 
 def _record(answer: rc.Counterfactual, shared: dict[str, Any]) -> Answer:
     numbers = {name: value if math.isfinite(value := getattr(answer, name)) else None for name in NUMBERS}
     asked = answer.method
-    parts = (asked.name, asked.alpha, asked.beta, getattr(asked, "parameter", None))
+    parts = (asked.name, asked.alpha, asked.beta, asked.parameter)
     return {
         **shared,
         **numbers,

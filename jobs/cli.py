@@ -432,7 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.Abort:
         code = 130
     if code in (130, 143):
-        typer.echo("robustcf: stopped; what is done stays done, the same command goes on", err=True)
+        typer.echo("robustcf: stopped; finished work is kept; run the same command to resume", err=True)
     if arguments is None:  # the process ends: how it went is said, and a late signal changes nothing
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code if isinstance(code, int) else 0)

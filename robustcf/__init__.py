@@ -14,16 +14,11 @@ if TYPE_CHECKING:
     from robustcf.forest.forest import Forest
     from robustcf.guarantee import Guarantee
     from robustcf.judge import Judge
-    from robustcf.methods.values import (
-        ConvexApproximation,
-        DirectSAA,
-        IsolationForest,
-        LocalOutlierFactor,
-        Method,
-        Naive,
-        RobustSAA,
-        RobX,
-    )
+    from robustcf.methods.base import Method
+    from robustcf.methods.isolation.method import IsolationForest
+    from robustcf.methods.lof.method import LocalOutlierFactor
+    from robustcf.methods.robx.method import RobX
+    from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Naive, RobustSAA
     from robustcf.pipeline.read import ReadModel, read_model
     from robustcf.robustness import Calibration, predicted_validity
     from robustcf.schema.schema import Feature, Schema, SchemaError

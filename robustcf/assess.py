@@ -9,7 +9,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.methods.values import DirectSAA, Method, Naive
+from robustcf.methods.base import Method
+from robustcf.methods.thresholds import DirectSAA, Naive
 from robustcf.problem.problem import TIE_MARGIN
 from robustcf.robustness import Calibration, predicted_validity
 from robustcf.schema.encode import Row, as_frame, encode, read_rows

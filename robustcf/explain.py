@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,22 +12,12 @@ import numpy as np
 import pandas as pd
 
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.guarantee import Guarantee, guarantee_of
+from robustcf.guarantee import Guarantee
 from robustcf.judge import Judge, Judged, Verdict, ask, disputed
-from robustcf.methods.family import Answer, Customer, Family, Status, Thresholds, Tools
-from robustcf.methods.isolation.family import Isolation
-from robustcf.methods.lof.family import Outlier
-from robustcf.methods.robx import Stabiliser
+from robustcf.methods.base import Method, Setting
+from robustcf.methods.family import Answer, Customer, Family, Status, Tools
+from robustcf.methods.thresholds import Naive
 from robustcf.methods.training import Training
-from robustcf.methods.values import (
-    ConvexApproximation,
-    IsolationForest,
-    LocalOutlierFactor,
-    Method,
-    Naive,
-    RobX,
-)
-from robustcf.methods.values import needs_training as _needs_training
 from robustcf.robustness import predicted_validity
 from robustcf.schema.check import broken_rules, distance
 from robustcf.schema.encode import Row, as_frame, encode, read_rows
@@ -184,40 +174,28 @@ class Explainer:
         self.wants_best_score = best_score
         self.judge = judge
         self._best: dict[tuple[object, ...], BestScore] = {}
-        self._families = self._group(training)
+        self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training))
+        self._families = self._group()
 
-    def _group(self, training: tuple[np.ndarray, np.ndarray] | None) -> list[tuple[Family, list[int]]]:
+    def _group(self) -> list[tuple[Family[Any], list[int]]]:
         """Methods that are answered together, by their positions."""
-        needing = [m for m in self.methods if _needs_training(m)]
-        if needing and training is None:
-            raise ValueError(f"{type(needing[0]).__name__} looks at training rows; give training=(X, y)")
-        rows = None
-        if needing and training is not None:
-            targets = self.forest.classes if self.target is None else (self.target,)
-            rows = Training(self.forest, self.schema, *training, targets=targets, voting=self.voting)
-        plain = Thresholds(self.forest, self.schema, self.voting)
-        families: dict[object, tuple[Family, list[int]]] = {}
+        families: dict[Hashable, tuple[Family[Any], list[int]]] = {}
         for i, method in enumerate(self.methods):
-            key: object = type(method)
-            if isinstance(method, IsolationForest):
-                key = (type(method), method.contamination, method.n_trees)
-            elif not isinstance(method, ConvexApproximation | LocalOutlierFactor | RobX):
-                key = None
+            key = method.family_key()
             if key not in families:
-                families[key] = (self._family(method, plain, rows), [])
+                families[key] = (method.family(self.setting), [])
             families[key][1].append(i)
         return list(families.values())
 
-    def _family(self, method: Method, plain: Thresholds, rows: Training | None) -> Family:
-        if isinstance(method, ConvexApproximation):
-            return plain if self.voting == "hard" else Thresholds(self.forest, self.schema, "hard")
-        if rows is None or not _needs_training(method):
-            return plain
-        if isinstance(method, IsolationForest):
-            return Isolation(plain, rows, method.contamination, method.n_trees, self.limits.seed)
-        if isinstance(method, LocalOutlierFactor):
-            return Outlier(plain, rows)
-        return Stabiliser(plain, rows, self.limits.seed)
+    def _checked_rows(self, training: tuple[np.ndarray, np.ndarray] | None) -> Training | None:
+        """The training rows, if a method looks at them."""
+        needing = [m for m in self.methods if m.needs_training]
+        if not needing:
+            return None
+        if training is None:
+            raise ValueError(f"{type(needing[0]).__name__} looks at training rows; give training=(X, y)")
+        targets = self.forest.classes if self.target is None else (self.target,)
+        return Training(self.forest, self.schema, *training, targets=targets, voting=self.voting)
 
     def explain(self, row: Row) -> Counterfactual:
         """The counterfactual of one row in original units."""
@@ -305,7 +283,7 @@ class Explainer:
             return None
         return disputed(table.verdicts[self.voting][k], table.own[table.usable[k]])
 
-    def _family_of(self, j: int) -> Family:
+    def _family_of(self, j: int) -> Family[Any]:
         return next(family for family, members in self._families if j in members)
 
     def _read(self, rows: pd.DataFrame | Iterable[Row]) -> _Table:
@@ -342,16 +320,10 @@ class Explainer:
             if reason is not None:
                 results += [Counterfactual("invalid_input", m, i, reason) for m in self.methods]
             else:
+                k = position[i]
+                row = Customer(table.numbers[i], table.encoded[k], table.targets[i])
                 results += [
-                    self._result(
-                        i,
-                        j,
-                        answer,
-                        table.targets[i],
-                        table.numbers[i],
-                        table.raws[position[i]],
-                        judged[i, j],
-                    )
+                    self._result(i, j, answer, row, table.raws[k], judged[i, j])
                     for j, answer in enumerate(answers[i])
                 ]
         return results
@@ -378,7 +350,7 @@ class Explainer:
         return answers
 
     def _voting(self, method: Method) -> Voting:
-        return "hard" if isinstance(method, ConvexApproximation) else self.voting
+        return method.voting or self.voting
 
     def _judge_raw(
         self,
@@ -436,15 +408,9 @@ class Explainer:
         return judged
 
     def _result(
-        self,
-        i: int,
-        j: int,
-        answer: Answer,
-        target: Label,
-        numbers: np.ndarray,
-        raw: dict[str, Value],
-        judged: Judged,
+        self, i: int, j: int, answer: Answer, row: Customer, raw: dict[str, Value], judged: Judged
     ) -> Counterfactual:
+        numbers, target = row.numbers, row.target
         method, encoded, after = self.methods[j], judged.encoded, judged.score
         threshold = method.threshold(len(self.forest))
         common: dict[str, Any] = {
@@ -457,11 +423,9 @@ class Explainer:
             "seconds": answer.seconds,
             "nodes": answer.nodes,
         }
-        if isinstance(method, ConvexApproximation):
-            common["guarantee"] = guarantee_of(self.forest, self.schema, numbers, method.alpha, method.delta)
+        common["guarantee"] = method.guarantee(self.setting, numbers)
         if answer.numbers is None:
             return Counterfactual(answer.status, method, reason=answer.reason, **common)
-        row = Customer(numbers, encoded, target)
         family = self._family_of(j)
         moved = distance(self.schema, numbers, answer.numbers)
         penalty = 0.0 if answer.status == "no_recourse" else family.penalty(row, method, answer.numbers)

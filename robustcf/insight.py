@@ -10,7 +10,7 @@ import pandas as pd
 
 from robustcf.explain import Counterfactual, Explainer
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.methods.values import DirectSAA
+from robustcf.methods.thresholds import DirectSAA
 from robustcf.schema.schema import Schema
 
 
@@ -35,7 +35,7 @@ def features_changed(answers: Iterable[Counterfactual]) -> pd.DataFrame:
             "method": a.method.name,
             "alpha": a.method.alpha,
             "beta": a.method.beta,
-            "parameter": getattr(a.method, "parameter", None),
+            "parameter": a.method.parameter,
             "changed": a.n_changed,
             "distance": a.distance,
         }

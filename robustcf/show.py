@@ -16,26 +16,12 @@ from typing import Any
 import numpy as np
 
 from robustcf.explain import SCORE_TOLERANCE, Change, Counterfactual, Explainer
-from robustcf.methods.values import Method
 from robustcf.schema.check import broken_rules
 from robustcf.schema.encode import Row, encode, read_rows
 from robustcf.schema.schema import Feature, Schema, Value
 
 DIGITS = 6
 EXACT_DIGITS = 17  # any float64 survives them
-
-
-def method_title(method: Method) -> str:
-    """The method and its parameters.
-
-    >>> from robustcf.methods import DirectSAA
-    >>> method_title(DirectSAA(alpha=0.05))
-    'Direct-SAA, α = 0.05'
-    """
-    title = {"naive": "Naive", "direct-saa": "Direct-SAA", "robust-saa": "Robust-SAA"}
-    parameters = (("α", method.alpha), ("β", method.beta))
-    given = [f"{symbol} = {value:g}" for symbol, value in parameters if value is not None]
-    return ", ".join([title.get(method.name, method.name), *given])
 
 
 def demand(cf: Counterfactual, n_classes: int = 2) -> str:

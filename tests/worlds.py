@@ -12,6 +12,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 from robustcf.forest.forest import Forest
+from robustcf.methods.base import Method
 from robustcf.schema.encode import encode, read_rows
 from robustcf.schema.links import Clause, Link
 from robustcf.schema.schema import Feature, Schema, SchemaError
@@ -22,13 +23,15 @@ ARRAYS = ("tree_start", "left", "right", "feature", "threshold", "missing_left",
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Method):
     """A method that demands any score."""
 
     tau: float
     name = "score"
+    label = "Score"
     alpha = None
     beta = None
+    parameter = None
 
     def threshold(self, n_trees: int) -> float:
         return self.tau

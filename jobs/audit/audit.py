@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
-from robustcf.methods.values import needs_training
 
 from ..cluster.session import cpus_of, refuse_unshared_output, session
 from ..cluster.signals import stop_if_asked
@@ -84,7 +83,7 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
 
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
     """Whatever would fail on every row fails here, before anything is written."""
-    plain = [method for method in question.methods if not needs_training(method)]
+    plain = [method for method in question.methods if not method.needs_training]
     if len(plain) < len(question.methods) and config.training is None:
         raise BadInput("a method looks at training rows; name them under [training]")
     if config.training is not None:

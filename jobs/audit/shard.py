@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from robustcf import Counterfactual, Forest, Judge, RobX, Schema
+from robustcf import Counterfactual, Forest, Judge, Schema
 from robustcf.schema.encode import encode, read_rows
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
@@ -147,7 +147,7 @@ class _Answers:
     def _keep(self, keys: dict[int, bytes], earlier: Earlier) -> None:
         """Keep earlier points that pass every check which tonight's own answers must pass."""
         question = self.job.question
-        kept = [j for j, method in enumerate(question.methods) if not isinstance(method, RobX)]
+        kept = [j for j, method in enumerate(question.methods) if method.proves]
         names = [question.keys[j] for j in kept]
         rows = [d for d, key in keys.items() if any((key, name) in earlier.changes for name in names)]
         if not rows:
@@ -181,7 +181,7 @@ class _Answers:
     def _drop_rejected(self, table: pa.Table, rows: list[int]) -> None:
         """Solve copied answers again that the customers' own model does not confirm."""
         judge, question = self.job.judge, self.job.question
-        votings: list[Any] = [getattr(method, "voting", question.voting) for method in question.methods]
+        votings: list[Any] = [method.voting or question.voting for method in question.methods]
         pairs = [(d, int(j)) for d in rows for j in np.flatnonzero(self.at[d] >= 0)]
         if judge is None or not pairs:
             return

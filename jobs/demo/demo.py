@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from robustcf import Counterfactual, DirectSAA, Explainer, Forest, Method, Naive
 from robustcf.datasets import Dataset, synthetic_credit
-from robustcf.show import method_title, value_text
+from robustcf.show import value_text
 
 from ..inputs.errors import BadInput
 from ..terminal.printing import console, print_counterfactual, table
@@ -73,7 +73,7 @@ def _audit(out: Console, data: Dataset, forest: Forest, seed: int, retrain: int,
     everyone = summary[summary["cohort"].isna()].sort_values("distance")
     for method, (_, line) in zip(METHODS, everyone.iterrows(), strict=True):
         made.add_row(
-            method_title(method),
+            method.title,
             str(line["n_optimal"] + line["n_no_recourse"]),
             f"{line['validity']:.0%}",
             f"{line['validity_low']:.0%} to {line['validity_high']:.0%}",
@@ -125,7 +125,7 @@ def _print_retraining(out: Console, answers: list[Counterfactual], holds: np.nda
         mine, theirs = holds[m], holds[m::n_methods]
         distances = [cf.distance for cf in answers[m::n_methods] if cf.point is not None]
         made.add_row(
-            method_title(method),
+            method.title,
             f"{mine.sum()} of {retrained}",
             Text(f"{theirs.mean():.0%}", style="bold green" if m else "bold red"),
             f"{np.mean(distances):.3f}" if distances else "-",

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from robustcf import Counterfactual, DirectSAA, Explainer, Method, Naive
 from robustcf.forest.forest import Label
-from robustcf.show import as_record, method_title
+from robustcf.show import as_record
 
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..terminal.printable import escaped
@@ -167,7 +167,7 @@ def _print_menu(out: Console, done: Explained) -> None:
     columns = ["advice", "distance", "changes", "predicted"] + ["measured"] * bool(done.measured)
     made = table(*columns, right=tuple(columns[1:]))
     for cf in done.menu:
-        line = [method_title(cf.method)]
+        line = [cf.method.title]
         if cf.point is None or cf.status == "no_recourse":
             line += ["no way" if cf.status == "no_recourse" else cf.status, "", ""] + [""] * bool(
                 done.measured

@@ -271,13 +271,9 @@ def check_config(config: Any, where: str) -> None:
 
 def methods_of(config: Any, where: str = "config") -> list[Any]:
     """The methods that the `[[method]]` tables ask for, lists of parameters multiplied out."""
-    from robustcf.methods import values as library
+    from robustcf.methods.registry import methods_by_name
 
-    kinds: dict[str, Any] = {
-        str(getattr(c, "name", "")): c
-        for c in vars(library).values()
-        if isinstance(c, type) and dataclasses.is_dataclass(c) and isinstance(getattr(c, "name", None), str)
-    }
+    kinds = methods_by_name()
     if not config.method:
         raise BadInput(f"{where}: no [[method]] given")
     found: list[Any] = []
@@ -285,7 +281,7 @@ def methods_of(config: Any, where: str = "config") -> list[Any]:
         found += _methods(dict(table), kinds, where)
     seen = set()
     for method in found:
-        key = (method.name, method.alpha, method.beta, getattr(method, "parameter", None))
+        key = (method.name, method.alpha, method.beta, method.parameter)
         if key in seen:  # the tables could not tell them apart
             raise BadInput(f"{where}: method {method} is listed twice")
         seen.add(key)

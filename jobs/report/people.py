@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from robustcf.methods.registry import title_of
 from robustcf.report.content import Advice, Customer, Row
-from robustcf.report.words import method_title
 from robustcf.schema.schema import Schema
 
 from ..run.rows import Key
@@ -42,7 +42,7 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 def _advice(row: Mapping[str, Any], schema: Schema | None) -> Advice:
     return Advice(
-        method=method_title(*_key(row)),
+        method=title_of(*_key(row)),
         status=row["status"],
         reason=row["reason"],
         changes=tuple(_change(c, schema) for c in row["changes"] or ()),
@@ -101,7 +101,7 @@ def _row(row: Mapping[str, Any], names: Names) -> Row:
     return Row(
         name=str(row["instance_id"]),
         population=names[row["dataset"], row["n_trees"]],
-        method=method_title(*_key(row)),
+        method=title_of(*_key(row)),
         status=row["status"],
         reason=row["reason"],
         seconds=row["seconds"],

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from robustcf.methods.registry import title_of
 from robustcf.report import Report, render
 from robustcf.report.content import Doubts, Estimate, Population, Since, Survival
-from robustcf.report.words import method_title
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.stats import wilson
 from robustcf.support.documents import parse_json
@@ -247,7 +247,7 @@ def _since(
         if counts
         else {},
         moves=tuple((a, b, counts[a, b]) for a in STATES for b in STATES if key and counts[a, b]),
-        question=method_title(*key) if key else "",
+        question=title_of(*key) if key else "",
         settings=tuple(settings_changed(before, manifest)),
         figures=tuple(summary.beside(earlier_summary)),
         **common,
@@ -265,7 +265,7 @@ def _survival(manifest: Mapping[str, Any]) -> Iterator[Survival]:
     for row in sorted(manifest.get("survival", []), key=_mildest_first):
         low, high = wilson(row["survived"], row["given"])
         share = Estimate(row["survived"] / row["given"], low, high) if row["given"] else Estimate()
-        title = method_title(row["method"], row["alpha"], row["beta"], row["parameter"])
+        title = title_of(row["method"], row["alpha"], row["beta"], row["parameter"])
         yield Survival(title, row["given"], row["survived"], share)
 
 

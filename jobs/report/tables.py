@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from robustcf.methods.registry import title_of
 from robustcf.report.content import Estimate, Group, Lever, MethodLine, Outcomes, Population, Use, Validity
-from robustcf.report.words import method_title, share
+from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 from robustcf.stats import mean
 
@@ -62,7 +63,7 @@ class Summary:
             if line["cohort"] == "" and other is not None and group not in seen:
                 seen.add(group)
                 yield (
-                    method_title(line["method"], line["alpha"], line["beta"], line["parameter"]),
+                    title_of(line["method"], line["alpha"], line["beta"], line["parameter"]),
                     _estimate(other, "distance"),
                     _estimate(line, "distance"),
                     _estimate(other, "validity"),
@@ -110,7 +111,7 @@ def population(
     lines = tuple(
         _method(place, key, m, denied, summary) for key, m in sorted(facts.methods.items(), key=rank)
     )
-    strict = None if best is None else method_title(*best)
+    strict = None if best is None else title_of(*best)
     groups, left_out = _groups(place, facts, summary, cohorts)
     return Population(
         name=name,
@@ -147,7 +148,7 @@ def _method(place: Place, key: Key, facts: MethodFacts, denied: int, summary: Su
         {k: v for k, v in facts.statuses.items() if k not in ("already_favourable", "invalid_input")}
     )
     asked = statuses.total()
-    title = method_title(*key)
+    title = title_of(*key)
     return MethodLine(
         title=title,
         naive=key[0] == "naive",
@@ -185,9 +186,7 @@ def _levers(facts: Facts, schema: Schema | None) -> Iterator[Lever]:
     for name, _ in sorted(total.items(), key=lambda i: (-i[1], i[0])):
         yield Lever(
             _label(schema, name),
-            tuple(
-                Use(method_title(*k), m.uses[name], m.answers, _typical(m, name, schema)) for k, m in ordered
-            ),
+            tuple(Use(title_of(*k), m.uses[name], m.answers, _typical(m, name, schema)) for k, m in ordered),
         )
 
 
@@ -244,7 +243,7 @@ def _groups(place: Place, facts: Facts, summary: Summary, cohorts: Sequence[str]
                 Group(
                     cohort=cohort,
                     value="(missing)" if value is None else value,
-                    method=method_title(*key),
+                    method=title_of(*key),
                     seen=line["n"],
                     denied=line["n"] - own["already_favourable"] - own["invalid_input"],
                     answers=line["n_reached"],

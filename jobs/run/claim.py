@@ -60,7 +60,7 @@ class OutputMoved(TaskFailed):
 class ClaimLost(TaskFailed):
     """Another run took the folder over."""
 
-    advice = "what is done stays done; wait for the other run to end"
+    advice = "finished work is kept; wait for the other run to end"
 
 
 @dataclass(frozen=True)

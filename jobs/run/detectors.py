@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from robustcf import Forest
-from robustcf.methods.values import IsolationForest
+from robustcf.methods.isolation.method import IsolationForest
 
 from .folder import RunFolder
 from .rows import Question

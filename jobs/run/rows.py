@@ -14,7 +14,6 @@ import pandas as pd
 from robustcf import Counterfactual, Explainer, Forest, Judge, Schema
 from robustcf.forest.forest import Label
 from robustcf.methods.answer_key import answer_key, training_digest
-from robustcf.methods.values import needs_training
 from robustcf.schema.encode import encode, read_rows
 from robustcf.schema.schema import Feature
 
@@ -69,7 +68,7 @@ def allowance(question: Question, methods: int) -> Allowance:
 
 def method_key(method: Any) -> Key:
     """What tells one method of a run from another."""
-    return method.name, method.alpha, method.beta, getattr(method, "parameter", None)
+    return method.name, method.alpha, method.beta, method.parameter
 
 
 def explainer_for(
@@ -82,7 +81,7 @@ def explainer_for(
 ) -> Explainer:
     """The explainer of this process for that forest, compiled once."""
     chosen = question.methods if methods is None else tuple(methods)
-    used = training if any(map(needs_training, chosen)) else None
+    used = training if any(method.needs_training for method in chosen) else None
     rows = used and training_digest(*used)
     key = (forest.fingerprint, schema.fingerprint, question, chosen, rows, judge)
     if key not in _explainers:
@@ -110,7 +109,7 @@ def stopped_answers(explainer: Explainer, row: pd.DataFrame, stopped: Stopped) -
     encoded = encode(explainer.schema, numbers)
     forest, found = explainer.forest, []
     for method in explainer.methods:
-        voting = getattr(method, "voting", explainer.voting)
+        voting = method.voting or explainer.voting
         own = forest.classes[forest.predict(encoded, voting)[0]]
         others = [label for label in forest.classes if label != own]
         target = others[0] if explainer.target is None else explainer.target
@@ -160,7 +159,7 @@ def as_row(
         "alpha": alpha,
         "beta": beta,
         "parameter": parameter,
-        "voting": getattr(cf.method, "voting", voting),
+        "voting": cf.method.voting or voting,
         "n_trees": n_trees,
         "target": None if cf.target is None else str(cf.target),
         "threshold": _number(cf.threshold),

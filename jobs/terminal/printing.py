@@ -46,11 +46,11 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
     """One answer: what is asked, what to change, what it reaches, what is proved, how long it took."""
-    from robustcf.show import change_rows, demand, method_title, rounded_changes, verdict
+    from robustcf.show import change_rows, demand, rounded_changes, verdict
 
     out.print()
     n_classes = len(explainer.forest.classes)
-    out.print(Text.assemble((method_title(cf.method), "bold"), (f"  {demand(cf, n_classes)}", "dim")))
+    out.print(Text.assemble((cf.method.title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
     if cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):

@@ -107,7 +107,7 @@ class Records:
                 m.alpha,
                 m.beta,
                 m.parameter,
-                getattr(m, "voting", self.voting),
+                m.voting or self.voting,
                 getattr(m, "variant", getattr(getattr(m, "method", None), "variant", "agresti-coull")),
                 isolation_trees=getattr(m, "n_trees", 0),
                 neighbours=getattr(m, "neighbours", 0),

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from robustcf.methods.values import (
-    ConvexApproximation,
-    DirectSAA,
-    IsolationForest,
-    LocalOutlierFactor,
-    Method,
-    Naive,
-    RobustSAA,
-    RobX,
-    needs_training,
-)
+from robustcf.methods.base import Method
+from robustcf.methods.isolation.method import IsolationForest
+from robustcf.methods.lof.method import LocalOutlierFactor
+from robustcf.methods.robx.method import RobX
+from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Naive, RobustSAA
 
 __all__ = [
     "ConvexApproximation",
@@ -23,5 +17,4 @@ __all__ = [
     "Naive",
     "RobX",
     "RobustSAA",
-    "needs_training",
 ]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from robustcf.forest.forest import Label
-from robustcf.methods.values import Method, needs_training
+from robustcf.methods.base import Method
 
 OWN_SOLVERS = ("auto", "engine", "oracle")  # these use no random numbers
 VERSIONS = ("robustcf", "numpy", "scikit-learn")  # an upgrade may mend a false proof or change a detector
@@ -67,7 +67,7 @@ def answer_key(
     >>> one == answer_key(Naive(), seed=0, versions=versions, **facts)
     False
     """
-    looks_at_rows = needs_training(method)
+    looks_at_rows = method.needs_training
     draws = looks_at_rows or solver not in OWN_SOLVERS
     determines = {
         "method": method_value(method),

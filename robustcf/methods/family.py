@@ -1,7 +1,6 @@
-"""How one row is answered: what every family of methods takes and gives back, and the threshold family.
+"""What every family of methods takes and gives back.
 
-A *family* answers one row for all methods of its kind together. `Thresholds` is the one that asks for
-a score and nothing else; the others (`isolation`, `outlier`, `robx`) build on it.
+A *family* answers one row for all methods of its kind together.
 """
 
 from __future__ import annotations
@@ -10,19 +9,17 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.methods.values import Method
-from robustcf.problem.cells import compile_geometry
-from robustcf.problem.moves import Moves, moves_of
-from robustcf.problem.problem import Problem, build_problem, leaf_votes, score_of, votes_needed
-from robustcf.schema.schema import Schema
-from robustcf.solve import BestScore, Engine, Limits, Solution
-from robustcf.solve.grid import highest_score, solve_grid
+from robustcf.forest.forest import Label
+from robustcf.solve import BestScore, Engine, Limits
 
+if TYPE_CHECKING:
+    from robustcf.methods.base import Method
+
+M = TypeVar("M", bound="Method", contravariant=True)
 Status = Literal[
     "optimal",
     "feasible",
@@ -78,108 +75,15 @@ class Tools:
         return self.each if left >= self.each.seconds else replace(self.each, seconds=max(left, 0.01))
 
 
-class Family(Protocol):
+class Family(Protocol[M]):
     """Methods that are answered together."""
 
-    def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]: ...
+    def answers(self, row: Customer, methods: Sequence[M], tools: Tools) -> list[Answer]: ...
 
-    def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
+    def penalty(self, row: Customer, method: M, point: np.ndarray) -> float:
         """What is added to the distance at a point, computed anew."""
         ...
 
-    def complaints(self, row: Customer, method: Method, answer: Answer, encoded: np.ndarray) -> list[str]:
+    def complaints(self, row: Customer, method: M, answer: Answer, encoded: np.ndarray) -> list[str]:
         """What is wrong with an answer besides score, distance and schema; normally nothing."""
         ...
-
-
-class Thresholds:
-    """The nearest point whose score reaches the threshold."""
-
-    def __init__(self, forest: Forest, schema: Schema, voting: Voting) -> None:
-        self.forest, self.schema, self.voting = forest, schema, voting
-        self.geometry = compile_geometry(forest, schema)
-        self.votes = {c: leaf_votes(self.geometry, c, voting) for c in forest.classes}
-
-    def demands(self, target: Label, methods: Sequence[Method]) -> list[int]:
-        """Integer votes that each method needs."""
-        taus = [method.threshold(len(self.forest)) for method in methods]
-        return [votes_needed(self.geometry, target, self.voting, tau) for tau in taus]
-
-    def problem(self, row: Customer, demand: int) -> tuple[Problem, Moves]:
-        moves = moves_of(self.geometry, row.numbers, row.encoded)
-        return build_problem(self.geometry, moves, self.votes[row.target], demand), moves
-
-    def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
-        demands = self.demands(row.target, methods)
-        problem, moves = self.problem(row, demands[0])
-        # trees whose vote is settled were folded into the first demand
-        folded = demands[0] - int(problem.demand[0])
-        solutions = solve_grid(problem, [d - folded for d in demands], tools.engine, tools.limits)
-        answers = [answer_of(s, problem, moves, row.numbers) for s in solutions]
-        stuck = [a for a in answers if a.status == "no_recourse"]
-        if stuck and tools.wants_best_score:
-            self._add_best_score(stuck, problem, moves, row, folded, tools)
-        return answers
-
-    def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
-        return 0.0
-
-    def complaints(self, row: Customer, method: Method, answer: Answer, encoded: np.ndarray) -> list[str]:
-        return []
-
-    def _add_best_score(
-        self, stuck: list[Answer], problem: Problem, moves: Moves, row: Customer, folded: int, tools: Tools
-    ) -> None:
-        """The best reachable score (once per set of reachable cells), and the nearest point there."""
-        where = moves.own.tobytes() if self.schema.has_rules else b""  # rules look at the customer's place
-        key = (self.voting, row.target, moves.allowed.tobytes() + moves.missing.tobytes(), where)
-        best = tools.best.get(key) or highest_score(problem, tools.engine, tools.limits)
-        if best.votes >= best.at_most or time.monotonic() < tools.end:  # one cut short is not for others
-            tools.best[key] = best
-        for answer in stuck:
-            answer.reason = "the best reachable score is not known: no point that reaches it was found"
-        if best.choice is None:
-            return
-        # Scores that differ only by the rounding of soft votes are one score, as in `votes_needed`.
-        rounding = len(self.forest) if self.voting == "soft" else 0
-        nearest = solve_grid(problem, [best.votes - rounding], tools.engine, tools.limits)[0]
-        if nearest.choice is None:
-            return
-        n = len(self.forest)
-        for answer in stuck:
-            answer.best_score = score_of(best.votes + folded, n, self.voting)
-            answer.best_score_gap = score_of(best.at_most - best.votes, n, self.voting)
-            answer.numbers = numbers_at(problem, nearest.choice, moves, row.numbers)
-            answer.objective, answer.lower_bound = nearest.objective, nearest.lower_bound
-            answer.reason = None
-            answer.nodes += nearest.nodes
-
-
-_STATUS: dict[str, Status] = {
-    "optimal": "optimal",
-    "feasible": "feasible",
-    "infeasible": "no_recourse",
-    "unknown": "timeout",
-}
-
-
-def answer_of(solution: Solution, problem: Problem, moves: Moves, numbers: np.ndarray) -> Answer:
-    """A solution in terms of the customer's numbers."""
-    if solution.choice is None:
-        return concluded(solution, None)
-    return concluded(solution, numbers_at(problem, solution.choice, moves, numbers))
-
-
-def concluded(solution: Solution, point: np.ndarray | None) -> Answer:
-    """The answer that a search allows, by how it ended; `point` is what it found, as numbers."""
-    status = _STATUS[solution.status]
-    if point is None:
-        bound = solution.lower_bound if status == "timeout" else math.nan
-        return Answer(status, lower_bound=bound, nodes=solution.nodes)
-    return Answer(status, point, solution.objective, solution.lower_bound, nodes=solution.nodes)
-
-
-def numbers_at(problem: Problem, choice: np.ndarray, moves: Moves, numbers: np.ndarray) -> np.ndarray:
-    """The chosen cells' numbers; a feature that stays in its cell keeps its own."""
-    point: np.ndarray = moves.number[problem.cell[problem.start[:-1] + choice]]
-    return np.where(np.isnan(point), numbers, point)

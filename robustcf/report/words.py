@@ -6,15 +6,6 @@ import math
 
 from robustcf.report.content import Estimate
 
-TITLES = {
-    "naive": "Naive",
-    "direct-saa": "Direct-SAA",
-    "robust-saa": "Robust-SAA",
-    "convex-approximation": "Convex approximation",
-    "isolation-forest": "Isolation forest",
-    "local-outlier-factor": "Local outlier factor",
-    "robx": "RobX",
-}
 STATUSES = {
     "optimal": "proved nearest",
     "feasible": "found, not proved nearest",
@@ -27,16 +18,6 @@ STATUSES = {
     "error": "error",
 }
 NOTHING = "–"
-
-
-def method_title(name: str, alpha: float | None, beta: float | None, parameter: float | None) -> str:
-    """A method of a run's table.
-
-    >>> method_title("robust-saa", 0.05, 0.1, None)
-    'Robust-SAA, α = 0.05, β = 0.1'
-    """
-    given = (("α", alpha), ("β", beta), ("parameter", parameter))
-    return ", ".join([TITLES.get(name, name), *(f"{s} = {v:g}" for s, v in given if v is not None)])
 
 
 def share(value: float | None, digits: int = 1) -> str:

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from robustcf.datasets.dataset import Dataset
 from robustcf.explain import Counterfactual, Explainer
 from robustcf.forest.forest import Forest
-from robustcf.methods.values import Naive
+from robustcf.methods.thresholds import Naive
 from robustcf.schema.check import distance
 from robustcf.schema.encode import read_rows
 from robustcf.schema.schema import Feature, Schema

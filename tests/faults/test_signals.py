@@ -15,7 +15,7 @@ from jobworld import Command, make_sweep, run_audit, shards
 
 from tests.faults.test_process_faults import nodes
 
-STOPPED = "robustcf: stopped; what is done stays done, the same command goes on"
+STOPPED = "robustcf: stopped; finished work is kept; run the same command to resume"
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 

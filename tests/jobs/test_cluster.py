@@ -97,7 +97,7 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing_behind(
     found, output = command.finish()
     assert found == code, output
     lines = [line for line in output.splitlines() if not line.startswith('{"stage"')]
-    assert lines == ["robustcf: stopped; what is done stays done, the same command goes on"]
+    assert lines == ["robustcf: stopped; finished work is kept; run the same command to resume"]
     _, alive = psutil.wait_procs(started, timeout=10)
     assert alive == []
     assert set(Path("/tmp").glob("robustcf-*")) <= before

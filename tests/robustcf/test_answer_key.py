@@ -8,7 +8,6 @@ import pytest
 
 import robustcf as rc
 from robustcf.methods.answer_key import answer_key, training_digest
-from robustcf.methods.values import needs_training
 
 FACTS: dict[str, Any] = {
     "forest": "forest",
@@ -74,8 +73,8 @@ def test_every_field_of_a_method_changes_the_key(method: Any) -> None:
 def test_every_setting_changes_the_key_of_the_methods_that_use_it(method: rc.Method) -> None:
     for name, value in OTHER.items():
         assert key(method, **{name: value}) != key(method), name
-    assert (key(method, seed=1) != key(method)) == needs_training(method)
-    assert (key(method, training="other rows") != key(method)) == needs_training(method)
+    assert (key(method, seed=1) != key(method)) == method.needs_training
+    assert (key(method, training="other rows") != key(method)) == method.needs_training
     assert key(method, seed=1, solver="highs") != key(method, solver="highs")
 
 
@@ -96,7 +95,7 @@ def test_the_seed_of_a_threshold_method_changes_nothing_in_its_answer() -> None:
 
     model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(data.encode(data.X), data.y)
     forest = rc.Forest.from_sklearn(model)
-    methods = [m for m in METHODS if not needs_training(m)]
+    methods = [m for m in METHODS if not m.needs_training]
     answers = [
         rc.Explainer(forest, data.schema, methods, target=1, seed=seed).explain_many(data.X[:40])
         for seed in (0, 1)

@@ -9,7 +9,8 @@ from itertools import islice
 
 import pytest
 
-from robustcf.methods.family import Customer, Thresholds
+from robustcf.methods.family import Customer
+from robustcf.methods.threshold_family import Thresholds
 from robustcf.problem.problem import Problem
 from robustcf.schema.encode import encode
 from robustcf.solve import Limits, engine, get_engine

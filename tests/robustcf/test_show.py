@@ -11,7 +11,7 @@ import robustcf as rc
 from robustcf.explain import Change, Counterfactual
 from robustcf.schema.encode import encode, read_rows
 from robustcf.schema.schema import Feature, Schema
-from robustcf.show import as_record, change_rows, method_title, rounded_changes, value_text, verdict
+from robustcf.show import as_record, change_rows, rounded_changes, value_text, verdict
 
 INCOME = Feature("income", "continuous", low=0, high=10_000, unit="EUR", label="Net income")
 
@@ -41,7 +41,7 @@ def test_words_are_left_alone() -> None:
 
 def test_methods_have_titles() -> None:
     methods = (rc.Naive(), rc.DirectSAA(0.2), rc.RobustSAA(0.05, 0.1))
-    assert [method_title(m) for m in methods] == [
+    assert [m.title for m in methods] == [
         "Naive",
         "Direct-SAA, α = 0.2",
         "Robust-SAA, α = 0.05, β = 0.1",

@@ -30,9 +30,7 @@ METHODS: list[Any] = [
 
 
 def asked_of(world: World, methods: list[Any]) -> Asked:
-    demands = [
-        Demand(m.name, m.alpha, m.beta, m.parameter, getattr(m, "voting", world.voting)) for m in methods
-    ]
+    demands = [Demand(m.name, m.alpha, m.beta, m.parameter, m.voting or world.voting) for m in methods]
     return Asked(world.schema, Trees(world.forest), demands, world.voting, None, {})
 
 

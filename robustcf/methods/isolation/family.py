@@ -19,10 +19,11 @@ import numpy as np
 from sklearn.ensemble import IsolationForest as SklearnIsolationForest
 
 from robustcf.forest.forest import Label
-from robustcf.methods.family import Answer, Customer, Thresholds, Tools, answer_of, numbers_at
+from robustcf.methods.base import Method
+from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.isolation.first_points import joint_starts, swapped, walked
+from robustcf.methods.threshold_family import Thresholds, answer_of, numbers_at
 from robustcf.methods.training import Training
-from robustcf.methods.values import Method
 from robustcf.problem.cells import Geometry, Trees, compile_geometry
 from robustcf.problem.moves import Moves, moves_of
 from robustcf.problem.problem import Problem, build_problem, choice_within, leaf_votes

@@ -15,20 +15,24 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustcf.methods.family import Answer, Customer, Thresholds, Tools, concluded, numbers_at
+from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.lof.milp import solve_row
 from robustcf.methods.lof.neighbours import Neighbours, neighbours_of
 from robustcf.methods.lof.points import Points, points_of
+from robustcf.methods.threshold_family import Thresholds, concluded, numbers_at
 from robustcf.methods.training import Training
-from robustcf.methods.values import LocalOutlierFactor, Method
 from robustcf.problem.moves import Moves, moves_of
 from robustcf.problem.problem import Problem, build_problem
 from robustcf.schema.check import distance
 from robustcf.solve.contract import CutShort, Finished, Limits, Outcome, Solution
 from robustcf.solve.grid import solve_grid
+
+if TYPE_CHECKING:
+    from robustcf.methods.lof.method import LocalOutlierFactor
 
 TOLERANCE = 1e-9  # relative: bounds this close to the best point prove it
 SHARES = 4  # values of μ tried between 0 and 1
@@ -45,12 +49,11 @@ class Outlier:
                     f"LocalOutlierFactor needs two distinct training rows that are predicted as {target!r}"
                 )
 
-    def neighbours(self, row: Customer, method: Method) -> Neighbours:
-        assert isinstance(method, LocalOutlierFactor)
+    def neighbours(self, row: Customer, method: LocalOutlierFactor) -> Neighbours:
         rows = self.training.predicted(row.target)
         return neighbours_of(self.thresholds.schema, rows, row.numbers, method.neighbours)
 
-    def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
+    def answers(self, row: Customer, methods: Sequence[LocalOutlierFactor], tools: Tools) -> list[Answer]:
         plain = self.thresholds.answers(row, methods, tools)
         return [
             answer
@@ -59,15 +62,15 @@ class Outlier:
             for method, answer in zip(methods, plain, strict=True)
         ]
 
-    def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
-        assert isinstance(method, LocalOutlierFactor)
+    def penalty(self, row: Customer, method: LocalOutlierFactor, point: np.ndarray) -> float:
         return method.weight * self.neighbours(row, method).outlier_factor(point)
 
-    def complaints(self, row: Customer, method: Method, answer: Answer, encoded: np.ndarray) -> list[str]:
+    def complaints(
+        self, row: Customer, method: LocalOutlierFactor, answer: Answer, encoded: np.ndarray
+    ) -> list[str]:
         return []
 
-    def _answer(self, row: Customer, method: Method, plain: Answer, tools: Tools) -> Answer:
-        assert isinstance(method, LocalOutlierFactor)
+    def _answer(self, row: Customer, method: LocalOutlierFactor, plain: Answer, tools: Tools) -> Answer:
         near = self.neighbours(row, method)
         search = _Search(self.thresholds, row, method, near, tools)
         assert plain.numbers is not None

@@ -24,24 +24,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from robustcf.forest.forest import Label
-from robustcf.methods.family import Answer, Customer, Thresholds, Tools
+from robustcf.methods.family import Answer, Customer, Tools
+from robustcf.methods.threshold_family import Thresholds
+from robustcf.methods.thresholds import Naive
 from robustcf.methods.training import Training, coordinates
-from robustcf.methods.values import Method, Naive, RobX
 from robustcf.schema.actionability import listed_numbers, may_become, on_step, reach
 from robustcf.schema.check import broken_across, distance
 from robustcf.schema.encode import encode
 from robustcf.schema.schema import Feature, Schema
 
+if TYPE_CHECKING:
+    from robustcf.methods.robx.method import RobX
+
 MOST_ROWS = 1000  # training rows whose stability is looked at, the nearest first
 BATCH = 50
 
 
-class Stabiliser:
+class Stability:
     """RobX on top of the naive explanation."""
 
     def __init__(self, thresholds: Thresholds, training: Training, seed: int) -> None:
@@ -52,18 +57,17 @@ class Stabiliser:
         self._known: dict[tuple[Label, int, float, str], dict[int, float]] = {}
         self._noises: dict[tuple[int, float], np.ndarray] = {}
 
-    def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
+    def answers(self, row: Customer, methods: Sequence[RobX], tools: Tools) -> list[Answer]:
         (naive,) = self.thresholds.answers(row, [Naive()], tools)
         return [self._answer(row, method, naive) for method in methods]
 
-    def penalty(self, row: Customer, method: Method, point: np.ndarray) -> float:
+    def penalty(self, row: Customer, method: RobX, point: np.ndarray) -> float:
         return 0.0
 
-    def complaints(self, row: Customer, method: Method, answer: Answer, encoded: np.ndarray) -> list[str]:
+    def complaints(self, row: Customer, method: RobX, answer: Answer, encoded: np.ndarray) -> list[str]:
         return []
 
-    def _answer(self, row: Customer, method: Method, naive: Answer) -> Answer:
-        assert isinstance(method, RobX)
+    def _answer(self, row: Customer, method: RobX, naive: Answer) -> Answer:
         if naive.numbers is None or naive.status not in ("optimal", "feasible"):
             return replace(naive)
         heuristic = replace(naive, status="heuristic", lower_bound=float("nan"))

@@ -1,0 +1,1 @@
+"""RobX (Dutta et al. 2022): a heuristic that moves towards stable training rows."""

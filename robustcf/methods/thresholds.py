@@ -1,0 +1,121 @@
+"""Methods that ask for a score and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robustcf.forest.forest import Voting
+from robustcf.methods.base import Method, Setting, check_alpha
+from robustcf.thresholds import p_star, robust_threshold
+
+if TYPE_CHECKING:
+    from robustcf.guarantee import Guarantee
+
+
+@dataclass(frozen=True)
+class Naive(Method):
+    """Score of at least 1/2 for the target class against the rest; promises nothing of a retrained forest.
+
+    With two classes, that is what `predict` asks for. With three or more it is enough for `predict`, and more
+    than it needs: the class with most votes wins, also with fewer than half. `optimal` and `no_recourse` then
+    speak of the score of 1/2; a nearer point may be predicted as the target, or one where none has the score.
+
+    >>> Naive().threshold(100)
+    0.5
+    """
+
+    name = "naive"
+    label = "Naive"
+    alpha = None
+    beta = None
+    parameter = None
+
+    def threshold(self, n_trees: int) -> float:
+        return 0.5
+
+
+@dataclass(frozen=True)
+class DirectSAA(Method):
+    """Score of at least p*(N, α) (eq. 7): valid for a retrained forest with probability 1 - α.
+
+    >>> round(DirectSAA(alpha=0.05).threshold(100), 3)
+    0.586
+    """
+
+    alpha: float
+    name = "direct-saa"
+    label = "Direct-SAA"
+    promises = True
+    beta = None
+    parameter = None
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+
+    def threshold(self, n_trees: int) -> float:
+        return p_star(n_trees, self.alpha)
+
+
+@dataclass(frozen=True)
+class RobustSAA(Method):
+    """Direct-SAA with a confidence margin around p* (eq. 8), for difficult data.
+
+    >>> round(RobustSAA(alpha=0.05, beta=0.1).threshold(100), 3)
+    0.667
+    """
+
+    alpha: float
+    beta: float
+    variant: str = "agresti-coull"
+    name = "robust-saa"
+    label = "Robust-SAA"
+    promises = True
+    parameter = None
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        robust_threshold(100, self.alpha, self.beta, self.variant)  # type: ignore[arg-type]
+
+    def threshold(self, n_trees: int) -> float:
+        return robust_threshold(n_trees, self.alpha, self.beta, self.variant)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ConvexApproximation(Method):
+    """Every tree must agree (eq. 10): τ = 1, always on hard votes, whatever the explainer's voting.
+
+    Each answer carries the finite-sample guarantee of Prop. 5 at `alpha` (`Counterfactual.guarantee`)
+    and the number of trees that the wished `delta` would need.
+
+    >>> ConvexApproximation(alpha=0.05).threshold(100)
+    1.0
+    """
+
+    alpha: float = 0.05
+    delta: float = 0.05
+    name = "convex-approximation"
+    label = "Convex approximation"
+    promises = True
+    beta = None
+    parameter = None
+    voting: Voting = "hard"
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie strictly between 0 and 1")
+        if self.voting != "hard":
+            raise ValueError(
+                "the convex approximation counts hard votes; soft ones are infeasible nearly everywhere"
+            )
+
+    def threshold(self, n_trees: int) -> float:
+        return 1.0
+
+    def guarantee(self, setting: Setting, numbers: np.ndarray) -> Guarantee:
+        from robustcf.guarantee import guarantee_of
+
+        return guarantee_of(setting.forest, setting.schema, numbers, self.alpha, self.delta)
