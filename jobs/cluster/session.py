@@ -6,17 +6,16 @@ import logging
 import os
 import secrets
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from ..inputs.errors import BadInput, TaskFailed
 from ..run.folder import RunFolder
+from .processes import outliving_descendants
 from .signals import listen, stop_if_asked, stoppable
 from .tasks import LOOK
 from .threads import environment
@@ -29,7 +28,6 @@ _QUIET = {
 # Of every task Ray would keep a record for its dashboard, which is off: half a kilobyte each, for good.
 _PRIVATE = {"RAY_task_events_report_interval_ms": "0"}
 START_LIMIT = 120.0  # seconds until the first worker of a local Ray must have come up
-END_LIMIT = 5.0  # seconds for Ray's processes to end by themselves
 _TOKEN = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
@@ -52,15 +50,17 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
         where = chosen_address(address)
         _set_environment(where)
         try:
-            import ray
-
+            try:
+                import ray
+            except (ImportError, OSError, MemoryError) as error:
+                raise RayFailed(f"Ray cannot be loaded: {error or 'not enough memory'}") from error
             if ray.is_initialized():  # a test, or a notebook: its Ray is used, and left as it is
                 yield ray
                 return
-            with _private_folder() as folder:
+            with _private_folder() as folder, outliving_descendants():
                 stop_if_asked()
-                _start(ray, where, threads, cpus, folder)
                 try:
+                    _start(ray, where, threads, cpus, folder)
                     stop_if_asked()
                     yield ray
                 finally:
@@ -99,7 +99,6 @@ def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) ->
         if where == "local":
             _await_first_worker(ray)
     except Exception as error:
-        _end(ray, folder)
         stop_if_asked()
         if where != "local":
             raise BadInput(f"no Ray at {where}: {error}") from None
@@ -108,47 +107,8 @@ def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) ->
 
 
 def _end(ray: Any, folder: str) -> None:
-    """Shut Ray down, and wait for its processes: one that is just starting would make its folder again."""
-    started = _processes_of(folder)
     with _output_to(f"{folder}/startup.log"), suppress(Exception):
         ray.shutdown()
-    end = time.monotonic() + END_LIMIT
-    while left := {**_processes_of(folder), **_still_there(started)}:
-        if time.monotonic() > end:
-            for pid in left:
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            end += END_LIMIT
-        time.sleep(0.05)
-
-
-def _processes_of(folder: str) -> dict[int, str]:
-    """Processes with this folder in their command lines and all below them, with their start times."""
-    stats = {pid: stat for path in Path("/proc").glob("[0-9]*") if (stat := _stat(pid := int(path.name)))}
-    found = {pid for pid in stats if pid != os.getpid() and folder in _command(pid)}
-    while more := {pid for pid, (parent, _) in stats.items() if parent in found} - found:
-        found |= more
-    return {pid: stats[pid][1] for pid in found}
-
-
-def _still_there(started: dict[int, str]) -> dict[int, str]:
-    return {pid: at for pid, at in started.items() if (stat := _stat(pid)) and stat[1] == at}
-
-
-def _stat(pid: int) -> tuple[int, str] | None:
-    """Parent and start time of a process; None if it is gone or only waits to be collected (Linux only)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else (int(fields[1]), fields[19])
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def _await_first_worker(ray: Any) -> None:

@@ -98,18 +98,19 @@ def test_a_holder_that_was_taken_over_is_told_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claim, "BEAT", 0.05)
-    with (  # noqa: PT012 (the loop is what the exception ends)
-        pytest.raises(ClaimLost, match="took the folder over"),
-        stoppable(),
-        claimed(RunFolder(str(tmp_path))),
-    ):
-        own = next(tmp_path.glob("_claim/*.json"))
-        leave_claim(tmp_path)
-        own.unlink()
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            stop_if_asked()
-            time.sleep(0.01)
+
+    def run() -> None:
+        with stoppable(), claimed(RunFolder(str(tmp_path))):
+            own = next(tmp_path.glob("_claim/*.json"))
+            leave_claim(tmp_path)
+            own.unlink()
+            end = time.monotonic() + 10
+            while time.monotonic() < end:
+                stop_if_asked()
+                time.sleep(0.01)
+
+    with pytest.raises(ClaimLost, match="took the folder over"):
+        run()
 
 
 def test_a_claim_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
