@@ -12,6 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 import robustcf as rc
 from robustcf.schema.check import broken_rules, distance
 from robustcf.schema.encode import encode, read_rows
+from tests.plausible_by_hand import training_of
+from tests.worlds import make_worlds
 
 NAMES = ("a", "b", "c")
 
@@ -135,3 +137,20 @@ def test_a_move_that_costs_nothing_has_no_gap_and_no_error() -> None:
     answer = explainer.explain(frame.iloc[0])
     assert (answer.status, answer.objective) == ("heuristic", 0.0)
     assert np.isnan(answer.gap)
+
+
+def test_a_tie_of_three_classes_is_no_majority_under_hard_votes() -> None:
+    """With 2 of 4 votes a class of three can win: RobX once took such a point, nearer than `Naive` allows."""
+    world = make_worlds(5000059)[0]
+    assert (len(world.forest), len(world.forest.classes), world.voting) == (4, 3, "hard")
+    robx, naive = rc.Explainer(
+        world.forest,
+        world.schema,
+        [rc.RobX(k=20), rc.Naive()],
+        target=world.target,
+        voting="hard",
+        training=training_of(world, 5000059),
+    ).explain_grid(world.row)
+    assert (robx.status, naive.status) == ("heuristic", "optimal")
+    assert robx.score > 0.5
+    assert robx.objective >= naive.objective - 1e-9

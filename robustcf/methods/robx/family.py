@@ -113,13 +113,16 @@ class Stability:
         return False, float(stability[at]), path[at]
 
     def _accepted(self, points: np.ndarray, target: Label) -> np.ndarray:
-        """Where the forest itself gives the target, with the margins of every other method."""
+        """Where the forest itself gives the target, with the votes and margins that `Naive` demands."""
         forest, voting = self.thresholds.forest, self.thresholds.voting
         encoded = encode(self.thresholds.schema, points)
         c = forest.class_index(target)
         accepted: np.ndarray = forest.predict(encoded, voting) == c
+        score = forest.score(encoded, target, voting)
         if voting == "soft":
-            accepted &= forest.score(encoded, target, voting) >= 0.5 + 1e-9
+            return accepted & (score >= 0.5 + 1e-9)
+        (votes,) = self.thresholds.demands(target, [Naive()])  # of three classes, one can win with fewer
+        accepted &= np.rint(score * len(forest)) >= votes
         return accepted
 
     def stability(self, points: np.ndarray, target: Label, method: RobX) -> np.ndarray:
