@@ -206,8 +206,8 @@ def stopped_questions(by_hand: Callable[[World, int], Question | None], seeds: r
 
 
 # per block: how many bare problems, or how many seeds of worlds
-SHARES = {"bare": 4000, "thresholds": 150, "isolation": 10, "1-LOF": 12, "robx": 8}
-FIRST = 5 * 10**6  # seeds that no other test uses
+SHARES = {"bare": 3000, "thresholds": 200, "isolation": 30, "1-LOF": 40, "robx": 15}
+FIRST = 6 * 10**6  # seeds that no other test uses
 
 
 def run_block(number: int) -> dict[str, Block]:
