@@ -1,4 +1,4 @@
-"""The command `robustcf`. Thin: it reads what was asked, calls the library, prints the answer."""
+"""The command line `robustcf`: parse the options, call the jobs, print the result."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .terminal.printable import escaped, printable
 if TYPE_CHECKING:
     from .inputs.config import AuditConfig, SweepConfig
 
-# Everything heavy is imported inside the commands: `robustcf --help` answers at once.
+# Commands import heavy modules themselves, so that `robustcf --help` answers at once.
 
-# typer's own class of what is wrong with the arguments (some versions bundle click, some do not)
+# The class of typer's usage errors. It is found through typer because some versions bundle click.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
@@ -28,16 +28,18 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Nearest counterfactual explanations of random forests that survive retraining, proved.",
+    help="Explain random forests by the nearest changes that survive retraining, with proof.",
 )
 app.add_typer(datasets_app, name="datasets")
 
-Trees = Annotated[int, typer.Option(min=1, help="Trees of the forest.")]
-Depth = Annotated[int, typer.Option(min=1, help="Depth of its trees.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Seed of everything random.")]
-Solver = Annotated[str, typer.Option(help="auto, engine, highs, gurobi or oracle.")]
-TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle: it may run any code.")]
-TimeLimit = Annotated[float, typer.Option(help="Seconds per customer and method.")]
+Trees = Annotated[int, typer.Option(min=1, help="Number of trees in the forest.")]
+Depth = Annotated[int, typer.Option(min=1, help="Maximum depth of the trees.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Random seed.")]
+Solver = Annotated[str, typer.Option(help="Solver: auto, engine, highs, gurobi or oracle.")]
+TrustPickle = Annotated[
+    bool, typer.Option("--trust-pickle", help="Load pickled models. A pickle can run any code.")
+]
+TimeLimit = Annotated[float, typer.Option(help="Time limit in seconds per customer and method.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,7 +48,7 @@ def _show_version(wanted: bool) -> None:
     try:
         typer.echo(f"robustcf {version('robustcf')}")
     except PackageNotFoundError:
-        typer.echo("robustcf, run from its sources without being installed")
+        typer.echo("robustcf (not installed, run from its source folder)")
     raise typer.Exit
 
 
@@ -62,17 +64,15 @@ def _options(
 @app.command()
 def demo(
     seed: Seed = 0,
-    customers: Annotated[
-        int, typer.Option(min=1, help="Rejected customers to explain (at most those held out).")
-    ] = 20,
-    retrain: Annotated[int, typer.Option(min=1, help="Forests to train again.")] = 20,
+    customers: Annotated[int, typer.Option(min=1, help="Number of rejected test customers to explain.")] = 20,
+    retrain: Annotated[int, typer.Option(min=1, help="Number of retrained forests.")] = 20,
     output: Annotated[
-        str | None, typer.Option(help="Folder for the batch job's files; a temporary one by default.")
+        str | None, typer.Option(help="Folder for the batch job's files. Default: a temporary folder.")
     ] = None,
 ) -> None:
-    """Explain customers of the embedded credit data, then see what retraining does to the answers.
+    """Explain customers of the embedded credit data and test the answers by retraining.
 
-    Then the same as a batch job on a local Ray: `audit`, with its run folder and summary.
+    The demo then runs the same customers as a batch job on a local Ray (`audit`) and writes a report.
     """
     with reporting_failures(), reporting_bad_input():
         from .demo.demo import run
@@ -84,59 +84,69 @@ def demo(
 def explain(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="A data set's name or a typed CSV file; or --model."),
+        typer.Argument(
+            metavar="[DATA]", help="Name of a data set, or a typed CSV file. Omit it with --model."
+        ),
     ] = None,
-    row: Annotated[int | None, typer.Option(min=0, help="The customer: a row, counted from 0.")] = None,
-    model: Annotated[str | None, typer.Option(help="Your model: a skops file, or a forest folder.")] = None,
-    customers: Annotated[str | None, typer.Option(help="Your customers: Parquet or CSV.")] = None,
+    row: Annotated[int | None, typer.Option(min=0, help="Row number of the customer, from 0.")] = None,
+    model: Annotated[str | None, typer.Option(help="Your model: a skops file or a forest folder.")] = None,
+    customers: Annotated[str | None, typer.Option(help="Your customers: a Parquet or CSV table.")] = None,
     customer: Annotated[
-        str | None, typer.Option("--id", help="The customer's id, in place of --row.")
+        str | None, typer.Option("--id", help="Id of the customer, instead of --row.")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="The column of the ids; else it is looked for.")
+        str | None,
+        typer.Option(help="Column that holds the ids. Default: every column that is not a feature."),
     ] = None,
-    schema: Annotated[str | None, typer.Option(help="A schema file, see `robustcf schema`.")] = None,
+    schema: Annotated[str | None, typer.Option(help="Schema file, see `robustcf schema`.")] = None,
     training: Annotated[
-        str | None, typer.Option(help="Rows that your model was trained on: robustness is measured.")
+        str | None, typer.Option(help="Training rows of your model, to measure robustness by retraining.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Their label column.")] = None,
+    label: Annotated[str | None, typer.Option(help="Label column of the training rows.")] = None,
     forests: Annotated[
-        int | None, typer.Option(min=0, help="Forests trained again to measure; 20 with --training, else 0.")
+        int | None,
+        typer.Option(min=0, help="Number of retrained forests. Default: 20 with --training, else 0."),
     ] = None,
     alpha: Annotated[
         list[float] | None,
-        typer.Option(help="Tolerance of Direct-SAA, in (0, 0.5]; several may be given. Without one: 0.05."),
+        typer.Option(help="α of Direct-SAA, in (0, 0.5]. Repeat the option for several. Default: 0.05."),
     ] = None,
-    naive: Annotated[bool, typer.Option("--naive", help="Also the plain nearest change.")] = False,
-    target: Annotated[str | None, typer.Option(help="The label wanted; of two, the other one.")] = None,
+    naive: Annotated[
+        bool, typer.Option("--naive", help="Also show the nearest change without margin.")
+    ] = False,
+    target: Annotated[
+        str | None, typer.Option(help="The label to reach. With two classes, it defaults to the other one.")
+    ] = None,
     trees: Trees = 100,
     depth: Depth = 4,
     seed: Seed = 0,
     solver: Solver = "auto",
     time_limit: TimeLimit = 60.0,
-    menu: Annotated[bool, typer.Option(help="Show what each step of robustness costs.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Full precision, for machines.")] = False,
-    plot: Annotated[str | None, typer.Option(help="Draw the trajectory over α: a .png or .svg file.")] = None,
+    menu: Annotated[bool, typer.Option(help="Show what each level of robustness costs.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON with full precision.")] = False,
+    plot: Annotated[
+        str | None, typer.Option(help="Plot the trajectory over α into this .png or .svg file.")
+    ] = None,
     trust_pickle: TrustPickle = False,
 ) -> None:
-    """Explain one customer: what to change so that the decision flips, and stays flipped.
+    """Explain one customer: the nearest change that flips the decision and survives retraining.
 
-    With DATA, a random forest is trained on all the *other* rows; with --model and --customers, your own
-    model decides. Numbers are shown with as few digits as still do (checked with the forest); `--json` has
-    them in full.
+    With DATA, the command trains a random forest on all *other* rows. With --model and --customers, it
+    explains your own model. Numbers are rounded where the rounded change still flips the decision (the
+    forest checks this); `--json` prints them in full.
     """
     from .explain.customer import Customer, customer_of_table, row_of_data
     from .explain.explain import Request, run
     from .inputs.config import Training
 
     if (data is None) == (model is None):
-        raise BadInput("name either a data set or your own --model")
+        raise BadInput("name either a data set or your own --model, not both")
     if (model is None) != (customers is None):
-        raise BadInput("--model and --customers belong together")
+        raise BadInput("--model and --customers must be used together")
     if (training is None) != (label is None):
-        raise BadInput("--training and --label belong together")
+        raise BadInput("--training and --label must be used together")
     if (row is None) == (customer is None):
-        raise BadInput("Missing option '--row'." if row is None else "name the customer by --id or by --row")
+        raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
     request = Request(tuple(alpha or [0.05]), naive, target, seed, solver, time_limit, menu, measured, plot)
     with reporting_bad_input():
@@ -151,21 +161,21 @@ def explain(
         run(subject, request, json)
 
 
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A TOML file; see the README.")]
+Config = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A TOML file; docs/jobs.md lists its settings.")
+]
 Address = Annotated[
     str | None,
-    typer.Option(
-        help="A Ray cluster to run on (or RAY_ADDRESS). Without one, Ray runs on this machine alone."
-    ),
+    typer.Option(help="Address of a Ray cluster (or RAY_ADDRESS). Default: start Ray on this machine."),
 ]
-Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of this machine to use; all by default.")]
+Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of this machine to use. Default: all.")]
 
 
 @app.command()
 def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
-    """Explain every customer of a table whom the forest turns down, and validate by retraining.
+    """Explain every rejected customer of a table, and validate the answers by retraining.
 
-    The same command again goes on where a run stopped.
+    Run the same command again to resume a stopped run.
     """
     with reporting_failures():
         from .audit.audit import audit as run
@@ -176,13 +186,17 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
 
 @app.command()
 def schema(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file (skops), or a forest folder.")],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Raw rows: Parquet or CSV; best the training.")],
-    output: Annotated[str | None, typer.Option(help="Write it to this file; else it is printed.")] = None,
-    label: Annotated[str | None, typer.Option(help="A column that is no feature (forest folders).")] = None,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file (skops) or a forest folder.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Raw rows, ideally the training rows: Parquet or CSV.")
+    ],
+    output: Annotated[str | None, typer.Option(help="File to write. Default: print the schema.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column to leave out, such as the label (forest folders only).")
+    ] = None,
     trust_pickle: TrustPickle = False,
 ) -> None:
-    """Write a commented schema file to edit: what each column of a model is and where it may move."""
+    """Write a commented schema file to edit: each column's type and how it may change."""
     from .inputs.schema_file import write
 
     with reporting_bad_input():
@@ -194,7 +208,7 @@ def schema(
 
 @app.command()
 def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
-    """Run the experiment: data sets × simulations × forest sizes × methods, with validation."""
+    """Run an experiment: data sets × simulations × forest sizes × methods, with validation."""
     with reporting_failures():
         from .inputs.config import SweepConfig, read_config
         from .sweep.sweep import sweep as run
@@ -208,7 +222,7 @@ def reduce(
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
-    """Summarise a run folder again: validity, distance, times, Pareto fronts."""
+    """Recompute the summary of a run folder: validity, distance, times, Pareto fronts."""
     from .inputs.secrets import without_secrets
 
     with reporting_failures():
@@ -222,7 +236,7 @@ def reduce(
 def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
 ) -> None:
-    """Write RUN/report.html again: one file for a browser, which asks the network for nothing."""
+    """Rewrite RUN/report.html: one self-contained file that needs no network."""
     from .report.report import report_folder
 
     with reporting_bad_input():
@@ -234,31 +248,28 @@ def verify(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
     customers: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="Your own customer table, instead of the one the manifest names."),
+        typer.Option(metavar="TABLE", help="Your own customer table, instead of the one in the manifest."),
     ] = None,
     forest: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Your own forest folder or model file; the run's must be the same."
+            metavar="MODEL", help="Your own forest folder or model file. The run's model must match it."
         ),
     ] = None,
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Your own config; the run's must be the same. It names model and tables too."
+            metavar="FILE",
+            help="Your own config. The run's config must match it. Its model and tables are used too.",
         ),
     ] = None,
     no_customers: Annotated[
-        bool, typer.Option("--no-customers", help="Read no table beside the run folder.")
+        bool, typer.Option("--no-customers", help="Read no table outside the run folder.")
     ] = False,
-    trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Load a pickled model, which can run any code.")
-    ] = False,
+    trust_pickle: TrustPickle = False,
     resolve: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Solve so many claims again, chosen at random, with HiGHS on the full model."
-        ),
+        typer.Option(min=1, help="Number of random claims to solve again with HiGHS on the full model."),
     ] = None,
     attack: Annotated[
         bool,
@@ -268,21 +279,23 @@ def verify(
     ] = False,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Of the random choices of --resolve and --attack; new by default."),
+        typer.Option(min=0, help="Random seed of --resolve and --attack. Default: a new one."),
     ] = None,
-    limit: Annotated[float, typer.Option(min=0.001, help="Seconds for each claim of --resolve.")] = 60.0,
+    limit: Annotated[
+        float, typer.Option(min=0.001, help="Time limit in seconds per claim of --resolve.")
+    ] = 60.0,
 ) -> None:
     """Check a finished run from its files alone, without the code that solved it.
 
-    Digests, forest, schema, every point's score, constraints, distance and threshold, counts, summary.
-    Every mismatch is named; exit code 1 if there is one.
+    It checks digests, forest, schema, every point's score, constraints, distance and threshold, counts and
+    summary. It names every mismatch and exits with code 1 if it finds one.
     """
     from .verify.auditor import Auditor
     from .verify.claims import challenge
     from .verify.command import verify as check
 
     if no_customers and (customers is not None or config is not None):
-        raise BadInput("--no-customers contradicts --customers and --config, which name tables to read")
+        raise BadInput("--no-customers cannot be combined with --customers or --config, which name tables")
     own = Auditor(customers, forest, config, not no_customers, trust_pickle)
     raise typer.Exit(check(run, own, challenge(resolve, attack, seed, limit)))
 
@@ -290,18 +303,24 @@ def verify(
 @app.command()
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")],
-    output: Annotated[str, typer.Option(help="Where the table goes: a .parquet or .csv file.")],
+    output: Annotated[str, typer.Option(help="File to write: .parquet or .csv.")],
     method: Annotated[
-        list[str] | None, typer.Option(help="Only these methods, such as direct-saa; several may be given.")
+        list[str] | None,
+        typer.Option(help="Export only this method, such as direct-saa. Repeat the option for several."),
     ] = None,
-    alpha: Annotated[list[float] | None, typer.Option(help="Only methods with these α.")] = None,
+    alpha: Annotated[
+        list[float] | None,
+        typer.Option(help="Export only methods with this α. Repeat the option for several."),
+    ] = None,
     reasons: Annotated[
         str | None,
         typer.Option(help="Reason codes: a .csv or .toml table of feature, direction, code, text."),
     ] = None,
-    max_reasons: Annotated[int, typer.Option(min=1, help="Most reasons for a customer and method.")] = 4,
+    max_reasons: Annotated[
+        int, typer.Option(min=1, help="Maximum number of reasons per customer and method.")
+    ] = 4,
 ) -> None:
-    """Write one line per customer: decision, and per method status, distance, changes and reason codes."""
+    """Write one line per customer: the decision, and each method's status, changes and reasons."""
     from .export.export import Wish, export_run
     from .inputs.secrets import without_secrets
 
@@ -311,30 +330,32 @@ def export(
 
 @app.command()
 def validate(
-    points: Annotated[str, typer.Argument(metavar="POINTS", help="Points made by any tool: Parquet or CSV.")],
-    forest: Annotated[str, typer.Option(help="The forest's folder.")],
-    schema: Annotated[str, typer.Option(help="The schema file.")],
-    target: Annotated[str, typer.Option(help="The label that the points are meant to reach.")],
-    output: Annotated[str, typer.Option(help="Where the table goes: a .parquet or .csv file.")],
-    training: Annotated[str | None, typer.Option(help="Training rows; without them, no retraining.")] = None,
-    label: Annotated[str | None, typer.Option(help="Their label column.")] = None,
-    forests: Annotated[int, typer.Option(min=1, help="Forests to train again, per scenario.")] = 20,
+    points: Annotated[str, typer.Argument(metavar="POINTS", help="Points from any tool: Parquet or CSV.")],
+    forest: Annotated[str, typer.Option(help="Forest folder.")],
+    schema: Annotated[str, typer.Option(help="Schema file.")],
+    target: Annotated[str, typer.Option(help="The label that the points should reach.")],
+    output: Annotated[str, typer.Option(help="File to write: .parquet or .csv.")],
+    training: Annotated[
+        str | None, typer.Option(help="Training rows. Without them, no forest is retrained.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Label column of the training rows.")] = None,
+    forests: Annotated[int, typer.Option(min=1, help="Number of retrained forests per scenario.")] = 20,
     scenario: Annotated[
         list[str] | None,
-        typer.Option(help="same-data (default), bootstrap or trees-N; several may be given."),
+        typer.Option(help="same-data (default), bootstrap or trees-N. Repeat the option for several."),
     ] = None,
-    point_id: Annotated[str | None, typer.Option("--id", help="A column that names the points.")] = None,
-    alpha: Annotated[float, typer.Option(help="Tolerance of the threshold test, in (0, 0.5].")] = 0.05,
-    voting: Annotated[str, typer.Option(help="soft or hard.")] = "soft",
+    point_id: Annotated[str | None, typer.Option("--id", help="Column that holds the points' ids.")] = None,
+    alpha: Annotated[float, typer.Option(help="α of the threshold test, in (0, 0.5].")] = 0.05,
+    voting: Annotated[str, typer.Option(help="Voting of the forest: soft or hard.")] = "soft",
     seed: Seed = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each task.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads per task.")] = 1,
     address: Address = None,
 ) -> None:
-    """Test points made by any tool: threshold, predicted validity, and validity measured by retraining."""
+    """Test points from any tool: threshold, predicted validity, and validity under retraining."""
     from .inputs.secrets import without_secrets
 
     if (training is None) != (label is None):
-        raise BadInput("--training and --label belong together")
+        raise BadInput("--training and --label must be used together")
     if voting not in ("soft", "hard"):
         raise BadInput(f"--voting is {voting!r}; choose soft or hard")
     if not 0 < alpha <= 0.5:
@@ -359,27 +380,31 @@ def validate(
 def reproduce(
     experiment: Annotated[
         list[str] | None,
-        typer.Option(help="naive-100, saa-100, ...; several may be given. Without one: all, see the docs."),
+        typer.Option(
+            help="An experiment of docs/reproduction.md, such as saa-100. Repeat the option for several. "
+            "Default: all."
+        ),
     ] = None,
     fraction: Annotated[float, typer.Option(help="Share of the paper's simulations, in (0, 1].")] = 1.0,
     output: Annotated[str, typer.Option(help="Folder for runs, tables and figures.")] = "runs/reproduction",
     data: Annotated[
-        str | None, typer.Option(help="Folder of the paper's data sets; else ROBUSTCF_DATA or the cache.")
+        str | None,
+        typer.Option(help="Folder of the paper's data sets. Default: ROBUSTCF_DATA, then the cache."),
     ] = None,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Only these data sets; several may be given.")
+        list[str] | None, typer.Option(help="Run only this data set. Repeat the option for several.")
     ] = None,
     time_limit: TimeLimit = 60.0,
     results: Annotated[
         str | None,
-        typer.Option(help="results.parquet of an earlier reproduction: shown too, and not run again."),
+        typer.Option(help="results.parquet of an earlier reproduction, to show without running it again."),
     ] = None,
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
-    """Run the paper's experiments, or go on with them, and write tables and figures beside its numbers.
+    """Run or resume the paper's experiments, and compare tables and figures with the paper's.
 
-    A larger fraction or a longer time limit goes on in the same folder; nothing is computed twice.
+    A larger fraction or a longer time limit resumes in the same folder; nothing is computed twice.
     """
     from pathlib import Path
 
@@ -400,7 +425,7 @@ def reproduce(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
 )
 def bench(context: typer.Context) -> None:
-    """Measure our engine against HiGHS, Gurobi and peers, side by side (`bench --help`)."""
+    """Compare the speed of our engine with HiGHS, Gurobi and peers (`bench --help`)."""
     from robustcf_benchmarks.bench import main as measure
 
     raise typer.Exit(measure(context.args))
@@ -419,7 +444,7 @@ def _finish(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The console entry: exit code 0, or 2 and one clear line for bad input."""
+    """Run the command line; bad input gives one clear line and exit code 2."""
     try:
         code = app(args=arguments, prog_name="robustcf", standalone_mode=False)
     except USAGE_ERROR as error:
@@ -433,7 +458,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 130
     if code in (130, 143):
         typer.echo("robustcf: stopped; finished work is kept; run the same command to resume", err=True)
-    if arguments is None:  # the process ends: how it went is said, and a late signal changes nothing
+    if arguments is None:  # the result is printed, so a late SIGTERM must not change the exit code
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code if isinstance(code, int) else 0)
 

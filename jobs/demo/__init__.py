@@ -1,1 +1,1 @@
-"""`robustcf demo`: a first look on embedded data."""
+"""`robustcf demo`: explain customers of the embedded data."""

@@ -1,4 +1,4 @@
-"""The demo's second half: its customers written to files, then audited like anyone's."""
+"""Second half of the demo: write the customers to files and audit them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def audit_everyone(
     forests: int,
     output: str | None,
 ) -> Path:
-    """Write what an audit needs into a folder, run it, and say where it is."""
+    """Write the inputs of an audit into a folder, run it, and return the folder."""
     folder = Path(tempfile.mkdtemp(prefix="robustcf-demo-") if output is None else output).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     save_forest(forest, folder / "forest")

@@ -1,4 +1,4 @@
-"""`robustcf demo`: explain rejected customers, train the forest again and see which answers hold."""
+"""`robustcf demo`: explain rejected customers, retrain the forest and test the answers."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ REPAID = 1
 
 
 def run(seed: int, customers: int, retrain: int, output: str | None = None) -> None:
-    """The whole story on one page, then the same as a batch job."""
+    """Explain one customer in detail and several in a table, then run a batch job."""
     out = console()
     data = synthetic_credit(TRAINING_ROWS + HELD_OUT_ROWS, seed=seed)
     model = _train(data, seed)
     rejected = _rejected(data, model)[:customers]
     if not len(rejected):
-        raise BadInput(f"with seed {seed} nobody is rejected; try another")
-    out.print(Text("Who was turned down, and what would change that?", style="bold"))
+        raise BadInput(f"with seed {seed}, no customer is rejected; try another --seed")
+    out.print(Text("Which change would get a rejected customer accepted?", style="bold"))
     out.print(
-        f"{TREES} trees of depth {DEPTH}, trained on {TRAINING_ROWS} synthetic loans: will it be repaid?"
+        f"A forest of {TREES} trees of depth {DEPTH}, trained on {TRAINING_ROWS} synthetic loans, predicts "
+        "whether a loan is repaid."
     )
     explainer = Explainer(Forest.from_sklearn(model), data.schema, METHODS, target=REPAID)
-    with out.status("compiling for this machine (about a minute, the first time only)"):
+    with out.status("compiling for this machine (about a minute, only the first time)"):
         explainer.explain_grid(data.X.iloc[rejected[-1]])
     with out.status(f"explaining {len(rejected)} customers"):
         begin = time.perf_counter()
@@ -46,24 +47,24 @@ def run(seed: int, customers: int, retrain: int, output: str | None = None) -> N
     _print_customer(out, data, int(rejected[0]), first[0].score_before)
     for cf in first:
         print_counterfactual(out, explainer, data.X.iloc[rejected[0]], cf)
-    with out.status(f"training {retrain} more forests"):
+    with out.status(f"retraining {retrain} forests"):
         holds = _holds(data, answers, [_train(data, seed + 1 + k) for k in range(retrain)])
     _print_retraining(out, answers, holds)
     proved = sum(cf.status in ("optimal", "no_recourse") for cf in answers)
     out.print(
-        f"{len(answers)} answers ({len(rejected)} customers × {len(METHODS)}), {proved} of them proved, "
-        f"in {seconds:.1f} s."
+        f"{len(answers)} answers ({len(rejected)} customers × {len(METHODS)} methods) in {seconds:.1f} s; "
+        f"{proved} are proved."
     )
     _audit(out, data, explainer.forest, seed, retrain, output)
 
 
 def _audit(out: Console, data: Dataset, forest: Forest, seed: int, retrain: int, output: str | None) -> None:
-    """Everyone who was held out, as a job on Ray: shards, validation, summary."""
+    """Audit all test customers as a batch job on Ray and print its summary."""
     from .audit import audit_everyone
 
     customers, training = data.X.iloc[TRAINING_ROWS:], data.X.iloc[:TRAINING_ROWS]
     out.print()
-    out.print(Text(f"All {len(customers)} customers held out, as a batch job on Ray", style="bold"))
+    out.print(Text(f"All {len(customers)} test customers, as a batch job on Ray", style="bold"))
     labels = data.y[:TRAINING_ROWS]
     where = audit_everyone(data.schema, forest, customers, training, labels, METHODS, seed, retrain, output)
     summary = pd.read_csv(where / "run/summary/summary.csv")
@@ -79,8 +80,8 @@ def _audit(out: Console, data: Dataset, forest: Forest, seed: int, retrain: int,
             f"{line['validity_low']:.0%} to {line['validity_high']:.0%}",
         )
     out.print(made)
-    out.print(Text(f"the run, its tables and its settings: {where}"), soft_wrap=True)
-    out.print(Text(f"the report, for a browser: {where}/run/report.html", style="bold"), soft_wrap=True)
+    out.print(Text(f"files of the run: {where}"), soft_wrap=True)
+    out.print(Text(f"report to open in a browser: {where}/run/report.html", style="bold"), soft_wrap=True)
 
 
 def _train(data: Dataset, seed: int) -> RandomForestClassifier:
@@ -89,7 +90,7 @@ def _train(data: Dataset, seed: int) -> RandomForestClassifier:
 
 
 def _rejected(data: Dataset, model: RandomForestClassifier) -> np.ndarray:
-    """Customers that the forest has not seen, and turns down."""
+    """Return the test customers whom the forest rejects."""
     held_out = np.arange(TRAINING_ROWS, len(data))
     predicted = model.predict(data.encode(data.X.iloc[held_out]))
     rejected: np.ndarray = held_out[predicted != REPAID]
@@ -98,14 +99,14 @@ def _rejected(data: Dataset, model: RandomForestClassifier) -> np.ndarray:
 
 def _print_customer(out: Console, data: Dataset, row: int, score: float) -> None:
     out.print()
-    out.print(Text(f"Customer {row}: rejected, with a score of {score:.3f}", style="bold red"))
+    out.print(Text(f"Customer {row}: rejected with a score of {score:.3f}", style="bold red"))
     raw = data.X.iloc[row]
     facts = (f"{f.label or f.name}: {value_text(f, raw[f.name])}" for f in data.schema.features)
     out.print(Text(" · ".join(facts), style="dim"))
 
 
 def _holds(data: Dataset, answers: list[Counterfactual], forests: list[RandomForestClassifier]) -> np.ndarray:
-    """Whether each answer is accepted by each retrained forest; no answer never is."""
+    """Return whether each retrained forest accepts each answer; a missing answer counts as no."""
     found = [cf.encoded is not None for cf in answers]
     points = [np.zeros(len(data.schema.columns)) if cf.encoded is None else cf.encoded for cf in answers]
     accepted = np.array([forest.predict(np.array(points)) == REPAID for forest in forests]).T
@@ -116,8 +117,8 @@ def _holds(data: Dataset, answers: list[Counterfactual], forests: list[RandomFor
 def _print_retraining(out: Console, answers: list[Counterfactual], holds: np.ndarray) -> None:
     n_methods, retrained = len(METHODS), holds.shape[1]
     out.print()
-    out.print(Text("And when the forest is trained again?", style="bold"))
-    out.print(f"{retrained} forests, same data, other seeds. The advice still works in:")
+    out.print(Text("Does the advice survive retraining?", style="bold"))
+    out.print(f"{retrained} forests were retrained on the same data with other seeds. The advice works in:")
     out.print()
     first, everyone = "this customer", f"all {len(answers) // n_methods} customers"
     made = table("advice", first, everyone, "mean distance", right=(first, everyone, "mean distance"))
@@ -133,5 +134,5 @@ def _print_retraining(out: Console, answers: list[Counterfactual], holds: np.nda
     out.print(made)
     out.print()
     out.print(
-        Text("distance: each change as a share of the feature's range, weighted, added up", style="dim")
+        Text("distance: weighted sum of the changes, each as a share of the feature's range", style="dim")
     )

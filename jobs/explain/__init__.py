@@ -1,1 +1,1 @@
-"""`robustcf explain`: one customer, printed for a person."""
+"""`robustcf explain`: explain one customer."""

@@ -1,4 +1,4 @@
-"""Whom `robustcf explain` explains: a row of a data set, or a customer of a table and a user's model."""
+"""The customer of `robustcf explain`: a row of a data set, or of a table with the user's own model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..validate.forests import load_training
 
 @dataclass(frozen=True)
 class Subject:
-    """One customer, and the forest that decides about him or her."""
+    """One customer and the forest that decides about the customer."""
 
     title: str
     about: str
@@ -39,7 +39,7 @@ class Subject:
 
     @property
     def decision(self) -> Label | None:
-        """What the user's own model decides, or the forest where there is no such model."""
+        """The decision of the user's own model, or of the forest if there is no model file."""
         if self.judge is not None:
             return ask(self.judge, [self.row], "soft")[0].label
         own: Label = self.forest.classes[self.forest.predict(self.encoded)[0]]
@@ -51,11 +51,14 @@ class Subject:
 
 
 def row_of_data(data: Dataset, row: int, trees: int, depth: int, seed: int) -> Subject:
-    """A row of a data set, decided by a forest trained on all the others."""
+    """Return a row of a data set and a forest trained on all other rows."""
     if row >= len(data):
-        raise BadInput(f"row {row} is not in {data.name}, whose rows are 0 to {len(data) - 1}")
+        raise BadInput(f"{data.name}: row {row} does not exist; its rows are 0 to {len(data) - 1}")
     if len(data) < 2 or not data.schema.columns:
-        raise BadInput(f"{data.name} has {len(data)} rows and {len(data.schema.columns)} columns that vary")
+        raise BadInput(
+            f"{data.name}: has {len(data)} rows and {len(data.schema.columns)} columns that vary; "
+            "a forest needs at least 2 rows and 1 column"
+        )
     others = np.arange(len(data)) != row
     X, y = data.encode(data.X)[others], data.y[others]
     model = RandomForestClassifier(trees, max_depth=depth, random_state=seed)
@@ -72,7 +75,7 @@ def row_of_data(data: Dataset, row: int, trees: int, depth: int, seed: int) -> S
 
 @dataclass(frozen=True)
 class Customer:
-    """Where a customer is found: the table, and an id or a position in it."""
+    """Where to find a customer: a table, and an id or a row number."""
 
     table: str
     row: int | None = None
@@ -88,7 +91,7 @@ class Customer:
 def customer_of_table(
     customer: Customer, model: str, schema: str | None, training: Training | None, trust_pickle: bool
 ) -> Subject:
-    """A customer of a table, decided by the user's own model."""
+    """Return a customer of a table and the user's own model."""
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
         read, ranges = _schema(opened, schema, customer, training)
@@ -110,7 +113,7 @@ def customer_of_table(
 def _schema(
     opened: OpenedModel, schema: str | None, customer: Customer, training: Training | None
 ) -> tuple[Schema, str]:
-    """The schema, and a word on where its ranges come from."""
+    """Return the schema, and a note if its ranges come from the customers' table."""
     if opened.read is None or schema is not None:
         data = None
         if opened.read is not None and training is not None:
@@ -118,17 +121,19 @@ def _schema(
         return opened.schema(schema, data), ""
     if training is not None:
         return opened.schema(data=raw_rows(training.data, opened.read)), ""
-    return opened.schema(data=raw_rows(customer.table, opened.read)), "; ranges as in the customers' table"
+    return opened.schema(data=raw_rows(customer.table, opened.read)), "; ranges from the customers' table"
 
 
 def _find(customer: Customer, schema: Schema) -> dict[str, Any]:
-    """The customer's row, found piece by piece."""
+    """Return the customer's row; the table is read in chunks."""
     present = column_names(customer.table)
     keys = [customer.id_column] if customer.id_column is not None else []
     if customer.id is not None and not keys:
         keys = [name for name in present if name not in schema.names]
         if not keys:
-            raise BadInput(f"{customer.table}: has no column beside the model's; say which with --id-column")
+            raise BadInput(
+                f"{customer.table}: every column is a feature; name the column of the ids with --id-column"
+            )
     wanted = list(dict.fromkeys([*schema.names, *keys]))
     found: list[tuple[str, dict[str, Any]]] = []
     seen = 0
@@ -140,11 +145,11 @@ def _find(customer: Customer, schema: Schema) -> dict[str, Any]:
                 found += [(key, row) for row in _matching(piece, key, str(customer.id))]
             seen += len(piece)
     if not found and customer.id is None:
-        raise BadInput(f"{customer.title} is not there: its rows are 0 to {seen - 1}")
+        raise BadInput(f"{customer.title}: does not exist; the table's rows are 0 to {seen - 1}")
     if not found:
-        raise BadInput(f"{customer.title} is not there; looked in {', '.join(keys)}")
+        raise BadInput(f"{customer.title}: not found in column {', '.join(keys)}")
     if len(found) > 1:
-        raise BadInput(f"{customer.title} is there {len(found)} times; say --id-column or --row")
+        raise BadInput(f"{customer.title}: found {len(found)} times; use --id-column or --row")
     return {name: found[0][1][name] for name in schema.names}
 
 
@@ -155,7 +160,7 @@ def _matching(piece: pa.Table, key: str, wanted: str) -> list[dict[str, Any]]:
 
 
 def _own_types(schema: Schema, raw: dict[str, Any]) -> dict[str, Any]:
-    """Numbers as numbers, where the file had text; what cannot be read stays, to be complained about."""
+    """Convert text to numbers where possible; the explainer reports the values that are not."""
     numbers = read_rows(schema, raw, missing=True).numbers[0]
     typed = dict(raw)
     for feature, number in zip(schema.features, numbers, strict=True):

@@ -1,4 +1,4 @@
-"""`robustcf explain`: one customer, printed for a person, drawn, or as JSON."""
+"""`robustcf explain`: explain one customer as text, plot or JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_THREADS = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     alphas: tuple[float, ...] = (0.05,)
     naive: bool = False
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Explained:
-    """A customer's answers: the grid in one, and where in it each question is."""
+    """A customer's answers: those asked for, those of the menu, and their measured validity."""
 
     subject: Subject
     explainer: Explainer
@@ -55,14 +55,14 @@ class Explained:
     measured: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
-        """Of how many retrained forests, how many agree with the answer."""
+        """Return how many retrained forests accept the answer, and how many there are."""
         return self.measured.get(id(cf))
 
 
 def run(subject: Subject, request: Request, as_json: bool) -> None:
-    """Explain, draw, print; exit code 1 if an answer failed its own check."""
+    """Explain, print and plot; exit with code 1 if an answer has the status `error`."""
     if request.plot is not None and not request.plot.lower().endswith(PICTURES):
-        raise BadInput(f"--plot {request.plot}: the name must end in {', '.join(PICTURES)}")
+        raise BadInput(f"--plot {request.plot}: the file name must end in {', '.join(PICTURES)}")
     done = explain(subject, request)
     if as_json:
         typer.echo(escaped(json.dumps(_record(done), indent=2, ensure_ascii=False, allow_nan=False)))
@@ -75,7 +75,7 @@ def run(subject: Subject, request: Request, as_json: bool) -> None:
 
 
 def explain(subject: Subject, request: Request) -> Explained:
-    """All methods in one grid (their bounds are shared), then the retraining."""
+    """Solve all methods in one grid, which shares their bounds, then retrain forests."""
     with reporting_bad_input(ValueError):
         asked: list[Method] = [Naive()] if request.naive else []
         asked += [DirectSAA(alpha) for alpha in request.alphas]
@@ -119,11 +119,11 @@ def _label(subject: Subject, text: str) -> Label:
 def _measured(
     subject: Subject, answers: Sequence[Counterfactual], request: Request
 ) -> dict[int, tuple[int, int]]:
-    """How many of the forests trained again agree with each point."""
+    """Count the retrained forests that accept each point."""
     from robustcf.validate import derive_seed, retrain, validity
 
     if subject.training is None:
-        raise BadInput("measuring needs the rows that the model was trained on: --training and --label")
+        raise BadInput("--forests needs the model's training rows; name them with --training and --label")
     reached = [cf for cf in answers if cf.encoded is not None and cf.target is not None]
     if not reached:
         return {}
@@ -152,11 +152,14 @@ def _print(done: Explained) -> None:
     if done.menu and first.status != "already_favourable":
         _print_menu(out, done)
     out.print()
-    out.print(Text("The nearest change is proved; that retrained forests agree is statistics.", style="dim"))
+    note = (
+        "That the change is the nearest is proved. Its validity under retraining is a statistical estimate."
+    )
+    out.print(Text(note, style="dim"))
 
 
 def _robustness(done: Explained, cf: Counterfactual) -> str:
-    words = f"how robust: predicted {_share(cf.predicted_validity)} (from this forest alone, so optimistic)"
+    words = f"validity: predicted {_share(cf.predicted_validity)} (optimistic, from this forest alone)"
     agreed = done.agreed(cf)
     return words if agreed is None else f"{words}; measured {agreed[0]} of {agreed[1]} retrained forests"
 
@@ -220,13 +223,13 @@ def _finite(number: float) -> float | None:
 
 
 def _draw(done: Explained, path: str) -> str:
-    """The trajectory over the menu's α (naive has none); where it is, or why there is none."""
+    """Plot the trajectory over the menu's α; return the path, or why nothing was plotted."""
     from robustcf.insight import trajectory_of
     from robustcf.report.figures_trajectory import trajectory_figure
 
     steps = [cf for cf in done.menu if cf.method.alpha is not None]
     if not any(cf.changes for cf in steps):
-        return f"{path}: not drawn, there is no change to show"
+        return f"{path}: not written, because no answer has a change to plot"
     steps.sort(key=lambda cf: 1.0 - float(cf.method.alpha or 0.0))
     figure = trajectory_figure(
         trajectory_of(done.subject.schema, steps),

@@ -1,1 +1,1 @@
-"""`robustcf export`: one line per customer for other systems."""
+"""`robustcf export`: write one line per customer for other systems."""

@@ -1,4 +1,4 @@
-"""`robustcf export`: one line per customer, for spreadsheets, letters and other people's tools."""
+"""`robustcf export`: write one line per customer, for spreadsheets, letters and other tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from robustcf.verify.sheet import method_of
 from ..inputs.errors import BadInput
 from ..inputs.secrets import without_secrets
 from ..inputs.uri import is_local, open_filesystem, parent_of
-from ..run.folder import COUNTERFACTUALS, RunFolder, require_run
+from ..run.folder import RunFolder, require_run
+from ..run.columns import COUNTERFACTUALS
 from ..run.spreadsheet import harmless
 from ..terminal.progress import stage
 from ..verify.records import Records, Unit, Unreadable
@@ -37,7 +38,7 @@ ENDINGS = (".csv", ".parquet")
 
 @dataclass(frozen=True)
 class Wish:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     output: str
     methods: tuple[str, ...] = ()
@@ -47,9 +48,9 @@ class Wish:
 
 
 def export_run(address: str, wish: Wish) -> int:
-    """Write the table; how many customers it has."""
+    """Write the table and return its number of customers."""
     if not parent_of(wish.output)[1].lower().endswith(ENDINGS):
-        raise BadInput(f"{without_secrets(wish.output)}: the output's name must end in .csv or .parquet")
+        raise BadInput(f"{without_secrets(wish.output)}: the file name must end in .csv or .parquet")
     run, manifest = require_run(address)
     findings = Findings()
     try:
@@ -72,7 +73,7 @@ class _Export:
     def _schema(self, unit: Unit) -> Schema:
         schema = self.records.schema(unit.schema)
         if schema is None:
-            raise BadInput(f"{self.run.showing(unit.schema)} cannot be read")
+            raise BadInput(f"{self.run.showing(unit.schema)}: cannot be read as a schema")
         return schema
 
     def _columns(self) -> pa.Schema:
@@ -113,7 +114,7 @@ class _Export:
         return written
 
     def _wide(self, unit: Unit, table: pa.Table) -> pa.Table:
-        """One line for each customer of a shard."""
+        """Return one line for each customer of a shard."""
         block = block_of(unit.shard, table, len(self._schema(unit).columns), Findings())
         frame = block.frame
         codes, ids = pd.factorize(frame["instance_id"].to_numpy(dtype=object))
@@ -146,7 +147,7 @@ class _Export:
         return pa.table({f.name: columns[f.name] for f in self.schema}, schema=self.schema)
 
     def _words(self, unit: Unit, block: Any) -> dict[str, pa.Array]:
-        """Changes and reasons of every row as text."""
+        """Return the changes and reasons of every row as text."""
         changes, n = block.changes, len(block.at)
         told: list[list[str]] = [[] for _ in range(n)]
         for row, *move in zip(
@@ -165,7 +166,7 @@ class _Export:
         return {name: _taken(pa.array(values, pa.string()), rows) for name, values in words.items()}
 
     def _measured(self, unit: Unit, table: pa.Table) -> dict[str, pa.Array]:
-        """Per scenario, the share of forests trained again that agree with each row's point."""
+        """Return, per scenario, the share of retrained forests that accept each row's point."""
         found: dict[str, pa.Array] = {}
         name = f"validation/{unit.shard}"
         if not self.scenarios:
@@ -179,7 +180,9 @@ class _Export:
         for scenario in self.scenarios:
             own = validation.filter(pc.equal(validation["scenario"], scenario)).combine_chunks()
             if not own["instance_id"].equals(table["instance_id"].take(pa.array(point))):
-                raise BadInput(f"{self.run.showing(name)} does not belong to counterfactuals/{unit.shard}")
+                raise BadInput(
+                    f"{self.run.showing(name)}: its rows do not match counterfactuals/{unit.shard}"
+                )
             lists = own["valid"].combine_chunks()
             row = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
             good = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
@@ -200,12 +203,12 @@ def _chosen(demands: Sequence[Demand], wish: Wish) -> list[Demand]:
         and (not alphas or d.alpha in alphas or (d.alpha is None and d.name in named))
     ]
     if not chosen:
-        raise BadInput(f"no such method in this run; it has {', '.join(map(str, demands))}")
+        raise BadInput(f"the run has no such method; its methods are {', '.join(map(str, demands))}")
     return chosen
 
 
 def slug(demand: Demand) -> str:
-    """A method as the start of a column's name.
+    """Return the column prefix of a method.
 
     >>> slug(Demand("direct-saa", 0.05, None, None, "soft"))
     'direct_saa_alpha0_05'
@@ -224,13 +227,13 @@ def _decisions(table: pa.Table) -> pa.Array:
 
 
 def _taken(values: Any, rows: np.ndarray) -> Any:
-    """Values at rows; null at -1."""
+    """Take the values at the rows; a row of -1 gives null."""
     return values.take(pa.array(rows, mask=rows < 0))
 
 
 @contextmanager
 def _writer(output: str, schema: pa.Schema) -> Iterator[Any]:
-    """Writes tables one after the other; on a disk the file is there whole or not at all."""
+    """Write tables one after another; on a disk, the file appears only when it is complete."""
     filesystem, path = open_filesystem(output)
     local = is_local(output)
     target = path

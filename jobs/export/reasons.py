@@ -1,4 +1,4 @@
-"""Reason codes: a user's table from a changed feature and its direction to a code and a text."""
+"""Reason codes: the user's table that maps a changed feature and its direction to a code."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ DIRECTIONS = {"up": 1, "increase": 1, "down": -1, "decrease": -1, "": 0, "any": 
 
 @dataclass(frozen=True)
 class Reasons:
-    """Codes by (feature, direction); direction 0 stands for both. Without a table, features are codes."""
+    """Codes by (feature, direction); direction 0 means both. The default is the feature's name."""
 
     codes: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
 
     def of(self, feature: str, up: int) -> tuple[str, str]:
-        """Code and text; a change that the table does not name goes by its feature."""
+        """Return code and text of a change; the default is the feature's name."""
         return self.codes.get((feature, up)) or self.codes.get((feature, 0)) or (feature, feature)
 
     def ranked(
         self, changes: Changes, cost: np.ndarray, up: np.ndarray, rows: int, most: int
     ) -> list[list[tuple[str, str]]]:
-        """Each row's reasons by their share of the cost, at most so many; equal codes are added up."""
+        """Rank each row's reasons by cost, at most `most`; changes with equal codes are added up."""
         shares: list[dict[tuple[str, str], float]] = [{} for _ in range(rows)]
         for row, feature, price, sign in zip(
             changes.row.tolist(), changes.feature, cost.tolist(), up.tolist(), strict=True
         ):
             reason = self.of(feature, int(sign))
             shares[row][reason] = shares[row].get(reason, 0.0) + price
-        return [sorted(own, key=lambda r: -own[r])[:most] for own in shares]  # equal shares stay in order
+        return [sorted(own, key=lambda r: -own[r])[:most] for own in shares]  # stable: ties keep their order
 
 
 def read_reasons(address: str, features: Sequence[str]) -> Reasons:
-    """A CSV file with the columns feature, direction, code, text, or a TOML file of [[reason]] tables."""
+    """Read a CSV file (feature, direction, code, text) or a TOML file of [[reason]] tables."""
     shown = without_secrets(address)
     filesystem, path = open_filesystem(address)
     try:
@@ -60,10 +60,10 @@ def read_reasons(address: str, features: Sequence[str]) -> Reasons:
     for number, line in enumerate(lines, 1):
         feature, direction, code, words = _checked(line, f"{shown}: reason {number}", features)
         if (feature, direction) in codes:
-            raise BadInput(f"{shown}: reason {number}: {feature!r} in this direction is there twice")
+            raise BadInput(f"{shown}: reason {number}: {feature!r} already has a code for this direction")
         codes[feature, direction] = code, words
     if not codes:
-        raise BadInput(f"{shown}: no reason is there")
+        raise BadInput(f"{shown}: contains no reason")
     return Reasons(codes)
 
 
@@ -85,12 +85,12 @@ def _csv(text: str, shown: str) -> list[Any]:
 
 def _checked(line: Any, where: str, features: Sequence[str]) -> tuple[str, int, str, str]:
     if not isinstance(line, dict) or not set(line) <= set(KEYS):
-        raise BadInput(f"{where}: its keys are some of {', '.join(KEYS)}")
+        raise BadInput(f"{where}: unknown key; the allowed keys are {', '.join(KEYS)}")
     feature, direction, code, text = (line.get(key) or "" for key in KEYS)
     if not all(isinstance(word, str) for word in (feature, direction, code, text)):
-        raise BadInput(f"{where}: feature, direction, code and text are words")
+        raise BadInput(f"{where}: feature, direction, code and text must be strings")
     if feature not in features:
-        raise BadInput(f"{where}: {feature!r} is not a feature of the run")
+        raise BadInput(f"{where}: the run has no feature {feature!r}")
     if direction not in DIRECTIONS:
         raise BadInput(f"{where}: direction is {direction!r}; choose up, down or any")
     if not code:

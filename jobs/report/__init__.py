@@ -1,1 +1,1 @@
-"""The HTML report of a run, from its tables."""
+"""Build the HTML report of a run from its tables."""

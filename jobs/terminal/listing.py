@@ -1,4 +1,4 @@
-"""`robustcf datasets`: what there is, and what it holds."""
+"""`robustcf datasets`: list the known data sets and describe one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def print_list() -> None:
         made.add_row(*(Text(cell, style=style) for cell in cells))
     out.print(made)
     if any(listing.where is None for listing in available()):
-        out.print("`robustcf datasets fetch NAME` downloads one; ROBUSTCF_DATA names a folder of your own.")
+        out.print("`robustcf datasets fetch NAME` downloads a data set; ROBUSTCF_DATA names your own folder.")
 
 
 def print_description(data: Dataset) -> None:

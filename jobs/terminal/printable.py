@@ -1,15 +1,15 @@
-"""Words from anyone's data on a terminal: what would command it is made visible."""
+"""Make text from untrusted data safe for a terminal."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters but tab and line feed, and those that turn the reading direction.
+# Control characters except tab and line feed, and characters that change the text direction.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """Text that is only text.
+    """Replace characters that control the terminal by U+FFFD.
 
     >>> printable("clerk\\x1b[2J")
     'clerk�[2J'
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def escaped(document: str) -> str:
-    """A JSON or TOML document that says the same in characters that are only text.
+    """Escape characters that control the terminal in a JSON or TOML document.
 
     >>> escaped('{"job": "clerk\\u202e"}')
     '{"job": "clerk\\\\u202e"}'

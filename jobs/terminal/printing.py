@@ -1,4 +1,4 @@
-"""Counterfactuals on a terminal, from the words of `robustcf.show`."""
+"""Print counterfactuals and counts on a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARKS = {"optimal": ("✓", "green"), "no_recourse": ("✗", "yellow"), "already
 
 
 class _PlainConsole(Console):
-    """Words are words: no markup, no pictures of letters, no command to the terminal."""
+    """A console that prints no markup, no emoji and no control characters of the data."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
@@ -45,7 +45,7 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
-    """One answer: what is asked, what to change, what it reaches, what is proved, how long it took."""
+    """Print one answer: demand, changes, score, distance, time and verdict."""
     from robustcf.show import change_rows, demand, rounded_changes, verdict
 
     out.print()
@@ -65,7 +65,7 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
 
 
 def print_counts(address: str) -> None:
-    """What a run has come to."""
+    """Print a run's counts by status, its validity and where its summary is."""
     from ..run.folder import require_run
 
     run, manifest = require_run(address)
@@ -76,6 +76,6 @@ def print_counts(address: str) -> None:
     out.print(made)
     for row in manifest.get("survival", []):
         name = row["method"] if row["alpha"] is None else f"{row['method']}, α = {row['alpha']:g}"
-        out.print(f"earlier recourses that survive, {name}: {row['survived']:,} of {row['given']:,}")
+        out.print(f"earlier recourses that still work, {name}: {row['survived']:,} of {row['given']:,}")
     out.print(f"validity: {manifest.get('validation', 'not measured')}")
     out.print(Text(run.showing("summary/summary.csv")), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""How far a run is: a live bar on a terminal, one JSON line per interval anywhere else."""
+"""Show progress: a live bar on a terminal, otherwise one JSON line per interval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERVAL = 10.0
 
 
 class Stage:
-    """One stage: rows done of a total, and counts by status."""
+    """One stage of a run: rows done, total, and counts by status."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done = name, total, 0
@@ -72,7 +72,7 @@ class _BarStage(Stage):
         self.bar.update(self.task, completed=self.done, counts=counts, rate=f"{self.rate:,.1f}/s")
 
     def leave(self) -> None:
-        """A finished stage becomes a plain line where others go on."""
+        """Print a finished stage as one line while other stages still run."""
         with _Display.lock:
             if _Display.stages > 1:
                 self.bar.remove_task(self.task)
@@ -80,7 +80,7 @@ class _BarStage(Stage):
 
 
 class _Display:
-    """The one live display of the process, for as long as any stage is shown."""
+    """The process's only live display; it exists while any stage is shown."""
 
     lock = threading.RLock()
     bar: Progress | None = None
@@ -89,7 +89,7 @@ class _Display:
 
 @contextmanager
 def _shared_display(fresh: Progress) -> Iterator[Progress]:
-    """A terminal has room for one live display: stages that run side by side are its lines."""
+    """Share one live display among concurrent stages; rich allows only one per terminal."""
     with _Display.lock:
         if _Display.bar is None:
             _Display.bar = fresh
@@ -107,7 +107,7 @@ def _shared_display(fresh: Progress) -> Iterator[Progress]:
 
 @contextmanager
 def stage(name: str, total: int) -> Iterator[Stage]:
-    """Progress of one stage, on the error stream: the standard output stays clean."""
+    """Show the progress of one stage on stderr, so that stdout holds only results."""
     stop_if_asked()
     console = Console(stderr=True)
     if not console.is_terminal:

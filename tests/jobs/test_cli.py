@@ -88,7 +88,7 @@ BAD_INPUT = {
     "explain nothing.csv --row 1": "nothing.csv: cannot be read",
     "explain {tests}/test_cli.py --row 1": "test_cli.py, line",
     "explain synthetic-credit": "Missing option '--row'",
-    "explain synthetic-credit --row 1000": "whose rows are 0 to 999",
+    "explain synthetic-credit --row 1000": "its rows are 0 to 999",
     "explain synthetic-credit --row -1": "--row",
     "explain synthetic-credit --row one": "--row",
     "explain synthetic-credit --row 1 --alpha 0.7": "alpha is 0.7",

@@ -119,15 +119,15 @@ def test_a_forest_folder_and_a_trusted_pickle_do_too(files: Path, model: Any, tm
 
 
 BAD_INPUT = {
-    "--model {files}/model.skops --row 1": "--model and --customers belong together",
+    "--model {files}/model.skops --row 1": "--model and --customers must be used together",
     "synthetic-credit --model {files}/model.skops --customers c.csv --row 1": "either a data set or your own",
     "--row 1": "either a data set or your own",
     "{own}": "Missing option '--row'",
     "{own} --row 1 --id c1": "by --id or by --row",
     "{own} --row 60": "rows are 0 to 59",
-    "{own} --id nobody": "customer nobody is not there; looked in customer",
+    "{own} --id nobody": "customer nobody: not found in column customer",
     "{own} --id c1 --id-column town": "column 'town' is missing",
-    "{own} --row 1 --training t.csv": "--training and --label belong together",
+    "{own} --row 1 --training t.csv": "--training and --label must be used together",
     "{own} --row 1 --forests 3": "--training and --label",
     "{own} --row 1 --plot picture.txt": "must end in .png",
     "{own} --row 1 --target maybe": "no class 'maybe'",

@@ -173,14 +173,18 @@ def test_a_sweep_has_its_simulations_as_lines(local_ray: Any, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("r.csv", "feature,code\nluck,R1\n", "'luck' is not a feature"),
+        ("r.csv", "feature,code\nluck,R1\n", "the run has no feature 'luck'"),
         ("r.csv", "feature,text\nsavings,R1\n", "column 'code' is missing"),
-        ("r.csv", "feature,code,more\nsavings,R1,x\n", "its keys are"),
+        ("r.csv", "feature,code,more\nsavings,R1,x\n", "unknown key; the allowed keys are"),
         ("r.csv", "feature,code\nsavings,\n", "has no code"),
         ("r.csv", "feature,direction,code\nsavings,sideways,R1\n", "direction is 'sideways'"),
-        ("r.csv", "feature,direction,code\nsavings,up,R1\nsavings,increase,R2\n", "is there twice"),
+        (
+            "r.csv",
+            "feature,direction,code\nsavings,up,R1\nsavings,increase,R2\n",
+            "already has a code for this direction",
+        ),
         ("r.csv", "feature,code\n", "no reason"),
-        ("r.toml", "[[reason]]\nfeature = 'savings'\ncode = 3\n", "are words"),
+        ("r.toml", "[[reason]]\nfeature = 'savings'\ncode = 3\n", "must be strings"),
         ("r.toml", "reason = 1", r"expected \[\[reason\]\]"),
         ("r.toml", "[[", "not a table of reasons"),
         ("gone.csv", None, "cannot be read"),

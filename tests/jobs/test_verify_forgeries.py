@@ -21,7 +21,7 @@ from jobworld import make_forest, write_config
 from robustcf_jobs.cli import main
 from robustcf_jobs.run.detectors import store_detectors
 from robustcf_jobs.run.folder import RunFolder
-from robustcf_jobs.run.rows import Question
+from robustcf_jobs.run.question import Question
 from robustcf_jobs.verify.auditor import Auditor
 from robustcf_jobs.verify.claims import challenge
 from robustcf_jobs.verify.command import lines
@@ -389,7 +389,10 @@ def test_the_command_solves_again_and_attacks(honest: Path, capfd: pytest.Captur
         (["--customers", "nowhere.parquet"], "nowhere.parquet"),
         (["--forest", "nowhere"], "nowhere"),
         (["--config", "nowhere.toml"], "nowhere.toml"),
-        (["--no-customers", "--customers", "x.parquet"], "contradicts"),
+        (
+            ["--no-customers", "--customers", "x.parquet"],
+            "--no-customers cannot be combined with --customers or --config",
+        ),
     ],
 )
 def test_inputs_of_the_auditor_that_cannot_be_read_are_exit_code_2(
