@@ -35,7 +35,7 @@ bench: .venv/.stamp-run  ## measure this version against its peers
 	@$(BIN)/robustcf bench
 
 docs: .venv/.stamp-run  ## the manual as web pages, in site/
-	@$(PIP) -e '.[docs]'
+	@$(PIP) -e '.[all,docs]'
 	@$(BIN)/python -m typer robustcf_jobs.cli utils docs --name robustcf --title Commands --output docs/commands.md
 	@$(BIN)/mkdocs build --quiet --strict
 
@@ -51,7 +51,7 @@ clean:  ## remove .venv, caches and build products
 
 .venv/.stamp-run: .venv/.stamp-python pyproject.toml constraints.txt
 	@echo "installing robustcf into .venv"
-	@$(PIP) -e .
+	@$(PIP) -e '.[all]'
 	@touch $@
 
 .venv/.stamp-test: .venv/.stamp-python pyproject.toml constraints.txt

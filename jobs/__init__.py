@@ -1,1 +1,1 @@
-"""The jobs around the library: the command line now, the cluster on the way."""
+"""The command line and the batch jobs on Ray, around the library `robustcf`."""
