@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from robustcf import datasets, insight, validate
     from robustcf.assess import assess_points
-    from robustcf.explain import Change, Counterfactual, Explainer
+    from robustcf.counterfactual import Change, Counterfactual
+    from robustcf.explain import Explainer
     from robustcf.forest.arrays import ForestError
     from robustcf.forest.files import load_forest, save_forest
     from robustcf.forest.forest import Forest
@@ -59,7 +60,8 @@ __all__ = [
 # Names are imported when they are first used: `robustcf verify` never loads the code that solves.
 _HOMES = {
     "assess": ("assess_points",),
-    "explain": ("Change", "Counterfactual", "Explainer"),
+    "counterfactual": ("Change", "Counterfactual"),
+    "explain": ("Explainer",),
     "forest": ("Forest", "ForestError"),
     "forest.files": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from robustcf.counterfactual import SCORE_TOLERANCE, Counterfactual, point_after, relative_gap
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.guarantee import Guarantee
 from robustcf.judge import Judge, Judged, Verdict, ask, disputed
 from robustcf.methods.base import Method, Setting
-from robustcf.methods.family import Answer, Customer, Family, Status, Tools
+from robustcf.methods.family import Answer, Customer, Family, Tools
 from robustcf.methods.thresholds import Naive
 from robustcf.methods.training import Training
 from robustcf.robustness import predicted_validity
@@ -23,61 +22,6 @@ from robustcf.schema.check import broken_rules, distance
 from robustcf.schema.encode import Row, as_frame, encode, read_rows
 from robustcf.schema.schema import Schema, Value
 from robustcf.solve import BestScore, Limits, get_engine
-
-SCORE_TOLERANCE = 1e-12  # the last bits of a floating-point mean over trees
-
-
-@dataclass(frozen=True)
-class Change:
-    """One feature's change, in the customer's own units; `delta` only for numbers."""
-
-    feature: str
-    before: Value
-    after: Value
-    delta: float | None
-
-
-@dataclass(frozen=True)
-class Counterfactual:
-    """What one customer can do, and what is proved about it.
-
-    `distance` is the paper's f; `objective`, `lower_bound` and `gap` are of what was minimised
-    (the distance plus `penalty`). For `no_recourse`, `point` is the nearest one that reaches
-    `best_score`, the highest score that any allowed change reaches (short of the threshold by
-    proof). `predicted_validity` is the optimistic in-sample figure of `robustness.py`. `relaxation`
-    is by how much a `relaxed` point misses the isolation forest's threshold (ν of the paper), and
-    `guarantee` what is known of a point on which all trees agree.
-    """
-
-    status: Status
-    method: Method
-    row: int = 0
-    reason: str | None = None
-    target: Label | None = None
-    threshold: float = math.nan
-    score_before: float = math.nan
-    score: float = math.nan
-    distance: float = math.nan
-    objective: float = math.nan
-    lower_bound: float = math.nan
-    gap: float = math.nan
-    best_score: float = math.nan
-    best_score_gap: float = math.nan
-    point: dict[str, Value] | None = None
-    changes: tuple[Change, ...] = ()
-    encoded: np.ndarray | None = field(default=None, repr=False, compare=False)
-    verified: bool = False
-    predicted_validity: float = math.nan
-    penalty: float = 0.0
-    relaxation: float = math.nan
-    guarantee: Guarantee | None = None
-    solver: str = ""
-    seconds: float = 0.0
-    nodes: int = 0
-
-    @property
-    def n_changed(self) -> int:
-        return len(self.changes)
 
 
 @dataclass(frozen=True)
@@ -308,9 +252,9 @@ class Explainer:
         judged = self._judge(table.numbers, table.encoded, position, answers, table.targets)
         if self.judge is not None:
             points = {
-                (i, j): _point(self.schema, table.numbers[i], answers[i][j].numbers, table.raws[position[i]])[
-                    0
-                ]
+                (i, j): point_after(
+                    self.schema, table.numbers[i], answers[i][j].numbers, table.raws[position[i]]
+                )[0]
                 for i, j in judged
                 if answers[i][j].numbers is not None
             }
@@ -440,7 +384,7 @@ class Explainer:
         if answer.status != "no_recourse" and judged.label not in (target, None):
             wrong.append(f"the model predicts {judged.label!r} at the point")
         wrong += family.complaints(row, method, answer, encoded)
-        point, changes = _point(self.schema, numbers, answer.numbers, raw)
+        point, changes = point_after(self.schema, numbers, answer.numbers, raw)
         return Counterfactual(
             "error" if wrong else answer.status,
             method,
@@ -460,34 +404,3 @@ class Explainer:
             relaxation=answer.relaxation,
             **common,
         )
-
-
-def relative_gap(objective: float, lower_bound: float) -> float:
-    """How far, relatively, the optimum may lie below what was found; NaN where nothing bounds it.
-
-    >>> relative_gap(2.0, 1.5), relative_gap(0.0, math.nan)
-    (0.25, nan)
-    """
-    if math.isnan(lower_bound):
-        return math.nan
-    return 0.0 if objective <= lower_bound else (objective - lower_bound) / abs(objective)
-
-
-def _point(
-    schema: Schema, before: np.ndarray, after: np.ndarray | None, raw: dict[str, Value]
-) -> tuple[dict[str, Value], tuple[Change, ...]]:
-    """A point as the customer would have it, and what changes; what does not is copied as it is."""
-    changes = () if after is None else _changes(schema, before, after, raw)
-    return {**raw, **{c.feature: c.after for c in changes}}, changes
-
-
-def _changes(
-    schema: Schema, before: np.ndarray, after: np.ndarray, raw: dict[str, Value]
-) -> tuple[Change, ...]:
-    changes = []
-    for feature, old, new in zip(schema.features, before, after, strict=True):
-        if old != new and not (math.isnan(old) and math.isnan(new)):
-            delta = float(new - old) if feature.is_number else None
-            own = raw[feature.name] if feature.is_number else feature.value(float(old))
-            changes.append(Change(feature.name, own, feature.value(float(new)), delta))
-    return tuple(changes)

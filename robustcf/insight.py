@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from robustcf.explain import Counterfactual, Explainer
+from robustcf.counterfactual import Counterfactual
+from robustcf.explain import Explainer
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.methods.thresholds import DirectSAA
 from robustcf.schema.schema import Schema

@@ -11,14 +11,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robustcf.explain import SCORE_TOLERANCE, Change, Counterfactual, Explainer
+from robustcf.counterfactual import SCORE_TOLERANCE, Change, Counterfactual
 from robustcf.schema.check import broken_rules
 from robustcf.schema.encode import Row, encode, read_rows
 from robustcf.schema.schema import Feature, Schema, Value
+
+if TYPE_CHECKING:
+    from robustcf.explain import Explainer
 
 DIGITS = 6
 EXACT_DIGITS = 17  # any float64 survives them

@@ -19,7 +19,8 @@ from robustcf_jobs.cluster.tasks import Tasks
 from robustcf_jobs.inputs.config import SolverChoice, plain_hash
 from robustcf_jobs.reduce.reduce import reduce_run
 from robustcf_jobs.report.report import report_folder
-from robustcf_jobs.run.folder import KEYS, RunFolder
+from robustcf_jobs.run.columns import KEYS
+from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.verify.hashing import hash_ids, hash_rows, mixed
 
 import robustcf as rc

@@ -27,7 +27,7 @@ from ..run.folder import RunFolder
 from ..run.forests import store_forest
 from ..run.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
 from ..run.planned import planned_shards, readable_shards, refuse_strays, run_fingerprint, shard_name
-from ..run.rows import Question
+from ..run.question import Question
 from ..terminal.progress import stage
 from ..validate.forests import (
     all_forests,
@@ -354,7 +354,7 @@ class _Audit:
         previous = self.previous
         assert previous is not None
         earlier = previous.run.manifest() or {}
-        names = [f"counterfactuals/{name}" for name in readable_shards(previous.run, earlier)]
+        names = readable_shards(previous.run, earlier)
         counts: Counter[Any] = Counter()
         with stage("earlier recourses", len(names)) as progress:
             for _, part in self.tasks.run(survivors, [(previous, self.forest_ref, name) for name in names]):

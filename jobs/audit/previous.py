@@ -15,6 +15,7 @@ from robustcf import Forest, Schema
 
 from ..inputs.errors import BadInput
 from ..run.folder import RunFolder, require_run
+from ..run.reader import read_blocks, read_shard, row_digests
 from ..run.rows import Key, label_of
 
 GIVEN = ("optimal", "feasible", "relaxed", "heuristic")  # the customer was given a change to make
@@ -112,11 +113,8 @@ def _shards(previous: Previous, shard: int, bits: int) -> Iterator[tuple[pa.Tabl
         name = f"shard-{number:05d}.parquet"
         if not previous.run.exists(f"keys/{name}") or not previous.run.exists(f"counterfactuals/{name}"):
             continue
-        with previous.run.open_parquet(f"keys/{name}") as file:
-            keys = file.read()
-        row_of = dict(zip(keys["instance_id"].to_pylist(), keys["row"].to_pylist(), strict=True))
-        with previous.run.open_parquet(f"counterfactuals/{name}") as file:
-            table = file.read()
+        row_of = row_digests(previous.run, name)
+        table = read_shard(previous.run, "counterfactuals", name)
         yield table, [row_of.get(i) for i in table["instance_id"].to_pylist()]
 
 
@@ -164,17 +162,15 @@ def still_valid(forest: Forest, table: pa.Table) -> np.ndarray:
     return valid
 
 
-def survivors(previous: Previous, forest: Forest, name: str) -> Counter[tuple[Key, str]]:
-    """Of one earlier shard: recourses given, and how many of them this forest still grants."""
+def survivors(previous: Previous, forest: Forest, shard: str) -> Counter[tuple[Key, str]]:
+    """Count the recourses that an earlier shard gave, and those that this forest still grants."""
     counts: Counter[tuple[Key, str]] = Counter()
-    with previous.run.open_parquet(name) as file:
-        for batch in file.iter_batches(16_384):
-            table = pa.Table.from_batches([batch])
-            given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
-            valid = still_valid(forest, table)
-            columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
-            for i, key in enumerate(zip(*columns, strict=True)):
-                if given[i]:
-                    counts[key, "given"] += 1
-                    counts[key, "survived"] += int(valid[i])
+    for table in read_blocks(previous.run, "counterfactuals", shard):
+        given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
+        valid = still_valid(forest, table)
+        columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
+        for i, key in enumerate(zip(*columns, strict=True)):
+            if given[i]:
+                counts[key, "given"] += 1
+                counts[key, "survived"] += int(valid[i])
     return counts

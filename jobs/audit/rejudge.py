@@ -12,7 +12,7 @@ from robustcf import Forest, Judge
 from robustcf.forest.forest import Voting
 from robustcf.judge import SAME, ask
 
-from ..run.rows import Question
+from ..run.question import Question
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ..inputs.config import Customers
 from ..inputs.errors import BadInput
 from ..inputs.tables import Chunk, read_chunk
 from ..run.folder import RunFolder
-from ..run.rows import Question
+from ..run.question import Question
 
 BATCH = 1024
 ID, HASH, FEATURE, COHORT = "id", "hash", "f:", "c:"

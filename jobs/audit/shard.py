@@ -20,9 +20,11 @@ from robustcf.schema.encode import encode, read_rows
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from ..inputs.model_file import ModelFile, judge_of
-from ..run.folder import COUNTERFACTUALS, ROW_KEYS, Published, RunFolder, as_table
+from ..run.columns import COUNTERFACTUALS, ROW_KEYS, as_table
+from ..run.folder import Published, RunFolder
 from ..run.planned import shard_name
-from ..run.rows import Key, Question, allowance, as_row, distinct, explainer_for, row_keys, stopped_answers
+from ..run.question import Question, allowance, explainer_for, stopped_answers
+from ..run.rows import Key, as_row, distinct, row_keys
 from .previous import KEPT, Earlier, Previous, earlier_answers
 from .rejudge import Copied, rejected
 from .scan import COHORT, FEATURE, ID, read_range

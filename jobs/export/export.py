@@ -25,8 +25,9 @@ from robustcf.verify.sheet import method_of
 from ..inputs.errors import BadInput
 from ..inputs.secrets import without_secrets
 from ..inputs.uri import is_local, open_filesystem, parent_of
-from ..run.folder import RunFolder, require_run
 from ..run.columns import COUNTERFACTUALS
+from ..run.folder import RunFolder, require_run
+from ..run.reader import read_shard
 from ..run.spreadsheet import harmless
 from ..terminal.progress import stage
 from ..verify.records import Records, Unit, Unreadable
@@ -100,8 +101,7 @@ class _Export:
             for unit in self.records.units:
                 name = f"counterfactuals/{unit.shard}"
                 try:
-                    with self.run.open_parquet(name) as file:
-                        table = file.read()
+                    table = read_shard(self.run, "counterfactuals", unit.shard)
                 except (OSError, pa.ArrowException) as error:
                     raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
                 if not table.schema.equals(COUNTERFACTUALS):
@@ -173,8 +173,8 @@ class _Export:
             return found
         point = np.flatnonzero(table["point"].is_valid().to_numpy())
         try:
-            with self.run.open_parquet(name) as file:
-                validation = file.read(columns=["instance_id", "scenario", "valid"])
+            columns = ["instance_id", "scenario", "valid"]
+            validation = read_shard(self.run, "validation", unit.shard, columns)
         except (OSError, pa.ArrowException) as error:
             raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
         for scenario in self.scenarios:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from robustcf.stats import bin_of, exact_sums
 
 from ..run.folder import RunFolder
+from ..run.reader import read_shard
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
@@ -88,8 +89,7 @@ def partial_of(
     """The parts of some shards, added up."""
     total: dict[Group, Part] = {}
     for shard in shards:
-        with run.open_parquet(f"counterfactuals/{shard}") as file:
-            table = file.read(columns=_COLUMNS)
+        table = read_shard(run, "counterfactuals", shard, _COLUMNS)
         if not len(table):
             continue
         valid = dict(_validations(run, shard, table))
@@ -121,8 +121,7 @@ def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[
     """Per scenario, the matrix of valid (row with a point, forest) pairs, in the table's order."""
     if not run.exists(f"validation/{shard}"):
         return
-    with run.open_parquet(f"validation/{shard}") as file:
-        validation = file.read(columns=["instance_id", "scenario", "valid"])
+    validation = read_shard(run, "validation", shard, ["instance_id", "scenario", "valid"])
     ids = table.filter(table["distance"].is_valid())["instance_id"]
     for name in sorted(set(validation["scenario"].unique().to_pylist())):
         own = validation.filter(pc.equal(validation["scenario"], name))

@@ -62,7 +62,7 @@ def _headline_first(scenario: str) -> tuple[bool, str]:
 
 def _change(change: Mapping[str, Any], schema: Schema | None) -> tuple[str, str, str]:
     """Label, from, to: the new value in full, since a rounded one need not flip the decision."""
-    from robustcf.explain import Change
+    from robustcf.counterfactual import Change
     from robustcf.show import change_rows
 
     name = change["feature"]

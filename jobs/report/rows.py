@@ -15,6 +15,7 @@ from robustcf.stats import exact_sums
 
 from ..audit.previous import KEPT
 from ..run.folder import RunFolder
+from ..run.reader import read_blocks, read_row_groups
 from ..run.rows import Key
 from .parts import FAILED, LOOKED_AT, METHOD, NOT_ASKED, SAMPLE, SLOWEST, Chosen, Facts, Found, MethodFacts
 
@@ -32,11 +33,9 @@ def look_at(run: RunFolder, shards: Sequence[str]) -> Found:
     found = Found()
     for shard in shards:
         own = Found()
-        with run.open_parquet(f"counterfactuals/{shard}") as file:
-            for g in range(file.num_row_groups):
-                table = file.read_row_group(g, columns=_COLUMNS)
-                for part in _by_place(table):
-                    own.add(_Group(part).found(found.limits()))
+        for group in read_row_groups(run, "counterfactuals", shard, _COLUMNS):
+            for part in _by_place(group):
+                own.add(_Group(part).found(found.limits()))
         _add_validity(run, shard, [c for rows in own.sample.values() for _, c in rows])
         found.add(own)
     return found
@@ -234,9 +233,8 @@ def _add_validity(run: RunFolder, shard: str, customers: Iterable[Mapping[str, A
         return
     wanted = pa.array(sorted({key[0] for key in rows}))
     columns = ["instance_id", "simulation", *METHOD, "scenario", "valid"]
-    with run.open_parquet(f"validation/{shard}") as file:
-        for batch in file.iter_batches(16_384, columns=columns):
-            for line in batch.filter(pc.is_in(batch["instance_id"], value_set=wanted)).to_pylist():
-                row = rows.get((line["instance_id"], line["simulation"], *(line[k] for k in METHOD)))
-                if row is not None:
-                    row["held"][line["scenario"]] = (sum(line["valid"]), len(line["valid"]))
+    for block in read_blocks(run, "validation", shard, columns):
+        for line in block.filter(pc.is_in(block["instance_id"], value_set=wanted)).to_pylist():
+            row = rows.get((line["instance_id"], line["simulation"], *(line[k] for k in METHOD)))
+            if row is not None:
+                row["held"][line["scenario"]] = (sum(line["valid"]), len(line["valid"]))

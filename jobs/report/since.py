@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..run.folder import RunFolder
+from ..run.reader import read_shard
 from ..run.rows import Key
 from .parts import METHOD
 
@@ -81,10 +82,8 @@ def _pieces(
     side: Side, method: Key | None, part: int, parts: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for name in side.shards:
-        with side.run.open_parquet(f"counterfactuals/{name}") as file:
-            table = file.read(columns=["instance_id", "status", *METHOD])
-        with side.run.open_parquet(f"keys/{name}") as file:
-            keys = file.read()
+        table = read_shard(side.run, "counterfactuals", name, ["instance_id", "status", *METHOD])
+        keys = read_shard(side.run, "keys", name)
         if not len(keys):
             continue
         if len(table) != len(keys) * side.methods:

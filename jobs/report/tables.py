@@ -17,6 +17,7 @@ from robustcf.schema.schema import Schema
 from robustcf.stats import mean
 
 from ..run.folder import RunFolder
+from ..run.reader import read_shard
 from ..run.rows import Key
 from .parts import METHOD, Facts, MethodFacts, Place
 
@@ -74,8 +75,7 @@ class Summary:
 def _table(run: RunFolder, name: str) -> pa.Table | None:
     if not run.exists(f"summary/{name}.parquet"):
         return None
-    with run.open_parquet(f"summary/{name}.parquet") as file:
-        return file.read()
+    return read_shard(run, "summary", f"{name}.parquet")
 
 
 def _group(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from robustcf import Forest
 from robustcf.methods.isolation.method import IsolationForest
 
 from .folder import RunFolder
-from .rows import Question
+from .question import Question
 
 
 def detector_name(place: str, contamination: float | str, n_trees: int, target: int) -> str:

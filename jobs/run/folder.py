@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,53 +29,6 @@ from .manifest_shape import damage
 
 FORMAT = 1
 BROKEN = (OSError, pa.ArrowException, ValueError)  # what reading a file of anyone's may raise
-CHANGE = pa.struct(
-    [("feature", pa.string()), ("before", pa.string()), ("after", pa.string()), ("delta", pa.float64())]
-)
-COUNTERFACTUALS = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("simulation", pa.int32()),
-        ("instance_id", pa.string()),
-        ("cohort", pa.map_(pa.string(), pa.string())),
-        ("method", pa.string()),
-        ("alpha", pa.float64()),
-        ("beta", pa.float64()),
-        ("parameter", pa.float64()),
-        ("voting", pa.string()),
-        ("n_trees", pa.int32()),
-        ("target", pa.string()),
-        ("threshold", pa.float64()),
-        ("status", pa.string()),
-        ("reason", pa.string()),
-        ("objective", pa.float64()),
-        ("distance", pa.float64()),
-        ("lower_bound", pa.float64()),
-        ("gap", pa.float64()),
-        ("score_before", pa.float64()),
-        ("score_after", pa.float64()),
-        ("best_score", pa.float64()),
-        ("best_score_gap", pa.float64()),
-        ("predicted_validity", pa.float64()),
-        ("n_changed", pa.int32()),
-        ("changes", pa.list_(CHANGE)),
-        ("point", pa.list_(pa.float64())),
-        ("verified", pa.bool_()),
-        ("solver", pa.string()),
-        ("seconds", pa.float64()),
-        ("nodes", pa.int64()),
-    ]
-)
-KEYS = ("dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees")
-VALIDATION = pa.schema(
-    [COUNTERFACTUALS.field(name) for name in KEYS]
-    + [
-        pa.field("scenario", pa.string()),
-        pa.field("seeds", pa.list_(pa.int64())),
-        pa.field("valid", pa.list_(pa.bool_())),
-    ]
-)
-ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
 
 
 @dataclass(frozen=True)
@@ -239,15 +192,6 @@ class RunFolder:
             return True
         inside = self.filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True))
         return any(not i.base_name.startswith((".", "_work", "_claim")) for i in inside)
-
-
-def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table of one fixed schema; a missing column or a stray one is an error."""
-    rows = list(rows)
-    for row in rows[:1]:
-        if row.keys() != set(schema.names):
-            raise ValueError(f"columns differ: {sorted(row.keys() ^ set(schema.names))}")
-    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def require_run(address: str) -> tuple[RunFolder, dict[str, Any]]:

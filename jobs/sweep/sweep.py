@@ -26,12 +26,14 @@ from ..inputs.errors import BadInput, reporting_bad_input
 from ..reduce.reduce import reduce_run
 from ..report.report import report_run
 from ..run.claim import claimed
+from ..run.columns import COUNTERFACTUALS, as_table
 from ..run.detectors import store_detectors
-from ..run.folder import COUNTERFACTUALS, RunFolder, as_table
+from ..run.folder import RunFolder
 from ..run.forests import store_forest, stored_forest
 from ..run.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
 from ..run.planned import digest_of, refuse_strays, run_fingerprint, unit_name
-from ..run.rows import Question, allowance, as_row, explainer_for, stopped_answers
+from ..run.question import Question, allowance, explainer_for, stopped_answers
+from ..run.rows import as_row
 from ..terminal.progress import stage
 from ..validate.forests import Scenarios, TrainingRows, score_shard, seeds_for, train_again
 

@@ -1,4 +1,4 @@
-"""Validation on the cluster: forests trained again in parallel, then every point scored by all of them."""
+"""Validation on the cluster: retrain forests in parallel, then score every point with all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from ..cluster.tasks import Tasks
 from ..inputs.config import Training, Validation
 from ..inputs.errors import BadInput
 from ..inputs.tables import read_table
-from ..run.folder import KEYS, VALIDATION, Published, RunFolder
+from ..run.columns import KEYS, VALIDATION
+from ..run.folder import Published, RunFolder
+from ..run.reader import read_blocks
 from ..run.rows import label_of
 
 BLOCK = 8192  # rows scored at a time
@@ -28,7 +30,7 @@ MOST_TRAINING_ROWS_WRONG = 0
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Encoded rows and labels; `first` are the positions of those that the explained forest has seen."""
+    """Encoded rows and labels; `first` holds positions of the explained forest's training rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -36,7 +38,7 @@ class TrainingRows:
 
 
 def digests(rows: TrainingRows) -> dict[str, str]:
-    """Digests of the rows that the explained forest has seen, and of all rows."""
+    """Return digests of the explained forest's training rows and of all rows."""
     return {
         "first": training_digest(rows.X[rows.first], rows.y[rows.first]),
         "all": training_digest(rows.X, rows.y),
@@ -45,20 +47,20 @@ def digests(rows: TrainingRows) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """The forests of each scenario, with their seeds."""
+    """The scenarios and the seeds of their forests."""
 
     names: tuple[str, ...]
     seeds: tuple[tuple[int, ...], ...]
 
 
 def check_trainable(forest: Forest, scenarios: Sequence[str]) -> None:
-    """Whether the forest folder says enough to train it again; a `ForestError` if not."""
+    """Raise a `ForestError` if the forest lacks what is needed to retrain it."""
     for name in scenarios:
         build_estimator(forest.estimator, 0, Scenario.parse(name).n_trees)
 
 
 def load_training(training: Training, schema: Schema, forest: Forest) -> TrainingRows:
-    """The training table as the model takes it (in a task: the rows never pass the driver)."""
+    """Read and encode the training table (in a task, so that the driver never holds the rows)."""
     X, y = _encoded(training.data, training.label, schema, forest)
     first = np.arange(len(y))
     if training.later is not None:
@@ -79,20 +81,22 @@ def _encoded(address: str, label: str, schema: Schema, forest: Forest) -> tuple[
 
 
 def _labels(column: pd.Series, forest: Forest, address: str) -> np.ndarray:
-    """Labels in the forest's own terms, however the table spells them."""
+    """Return the labels as the forest's class labels, compared by value or by text."""
     by_text = {str(label): label for label in forest.classes}
     by_value: dict[Any, Any] = {label: label for label in forest.classes}
     found = []
     for i, value in enumerate(column):
         label = by_value.get(value, by_text.get(str(value)))
         if label is None:
-            raise BadInput(f"{address}: training row {i}: label {value!r} is none of {list(forest.classes)}")
+            raise BadInput(
+                f"{address}: training row {i}: label {value!r} is not one of {list(forest.classes)}"
+            )
         found.append(label)
     return np.array(found)
 
 
 def seeds_for(run_seed: int, validation: Validation, *unit: str | int) -> Scenarios:
-    """Every seed, from the run's one seed."""
+    """Derive the seeds of all validation forests from the run's seed."""
     count = range(validation.forests)
     seeds = tuple(
         tuple(derive_seed(run_seed, "validation", *unit, name, k) for k in count)
@@ -102,42 +106,40 @@ def seeds_for(run_seed: int, validation: Validation, *unit: str | int) -> Scenar
 
 
 def train_again(forest: Forest, rows: TrainingRows, scenario: str, seed: int, threads: int) -> Forest:
-    """One validation forest."""
+    """Train one validation forest."""
     chosen = Scenario.parse(scenario)
     picked = training_rows(chosen, rows.first, rows.y, seed)
     return retrain(forest, rows.X[picked], rows.y[picked], seed, chosen.n_trees, threads)
 
 
 def all_forests(tasks: Tasks, forest: Any, rows: Any, scenarios: Scenarios) -> Iterator[Any]:
-    """References to the forests of every scenario, trained in parallel; (scenario, k, reference)."""
+    """Start training the forests of all scenarios; yield (scenario, k, reference)."""
     for s, name in enumerate(scenarios.names):
         for k, seed in enumerate(scenarios.seeds[s]):
             yield s, k, tasks.start(train_again, forest, rows, name, seed, tasks.solver.threads)
 
 
 def gather(*forests: Forest) -> list[Forest]:
-    """Many objects as one, so that a scoring task takes a single argument."""
+    """Return the forests as one list, so that a scoring task takes a single argument."""
     return list(forests)
 
 
 def score_shard(
     run: RunFolder, forests: Sequence[Forest], scenarios: Scenarios, shard: str, fingerprint: str
 ) -> tuple[Published, int]:
-    """Score every point of a shard by all forests, and publish the table."""
+    """Score every point of a shard with all forests and publish the table."""
     parts = [VALIDATION.empty_table()]
-    with run.open_parquet(f"counterfactuals/{shard}") as file:
-        for batch in file.iter_batches(BLOCK, columns=[*KEYS, "target", "point"]):
-            table = pa.Table.from_batches([batch])
-            table = table.filter(table["point"].is_valid())
-            if len(table):
-                parts += score_table(table, forests, scenarios)
+    for block in read_blocks(run, "counterfactuals", shard, [*KEYS, "target", "point"], BLOCK):
+        table = block.filter(block["point"].is_valid())
+        if len(table):
+            parts += score_table(table, forests, scenarios)
     result = pa.concat_tables(parts)
     note = {"rows": len(result), "run": fingerprint}
     return run.publish_table(f"validation/{shard}", result, note), len(result)
 
 
 def score_table(table: pa.Table, forests: Sequence[Forest], scenarios: Scenarios) -> list[pa.Table]:
-    """The rows of `validation` for rows of `counterfactuals` that have a point, scenario by scenario."""
+    """Return one `validation` table per scenario for `counterfactuals` rows that have a point."""
     points = np.array(table["point"].to_pylist(), dtype=np.float64)
     targets = [label_of(forests[0], text) for text in table["target"].to_pylist()]
     votings = np.array(table["voting"].to_pylist())

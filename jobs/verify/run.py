@@ -14,7 +14,8 @@ from robustcf.verify import Asked, Block, Findings, Tally, Trees, check_block
 from robustcf.verify.findings import short
 from robustcf.verify.rows import Checked
 
-from ..run.folder import COUNTERFACTUALS, ROW_KEYS, VALIDATION, require_run
+from ..run.columns import COUNTERFACTUALS, ROW_KEYS, VALIDATION
+from ..run.folder import require_run
 from ..terminal.progress import stage
 from .auditor import NOTHING_OF_HIS_OWN, Auditor, Inputs
 from .customers import CustomerTable

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from robustcf.verify import Block, Changes, Findings
 from robustcf.verify.findings import short
 
-from ..run.folder import BROKEN, COUNTERFACTUALS, KEYS, RunFolder
+from ..run.columns import COUNTERFACTUALS, KEYS
+from ..run.folder import BROKEN, RunFolder
 
 BLOCK = 32_768  # rows checked at a time
 NESTED = ("cohort", "changes", "point")

@@ -9,10 +9,11 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from robustcf.counterfactual import Status
 from robustcf.forest.forest import Label
 from robustcf.solve import BestScore, Engine, Limits
 
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from robustcf.methods.base import Method
 
 M = TypeVar("M", bound="Method", contravariant=True)
-Status = Literal[
-    "optimal",
-    "feasible",
-    "no_recourse",
-    "relaxed",
-    "heuristic",
-    "already_favourable",
-    "timeout",
-    "invalid_input",
-    "error",
-]
 
 
 @dataclass

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from robustcf.counterfactual import Status
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.methods.family import Answer, Customer, Status, Tools
+from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.problem.cells import compile_geometry
 from robustcf.problem.moves import Moves, moves_of
 from robustcf.problem.problem import Problem, build_problem, leaf_votes, score_of, votes_needed

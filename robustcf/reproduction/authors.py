@@ -14,8 +14,9 @@ import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from robustcf.counterfactual import Counterfactual
 from robustcf.datasets.dataset import Dataset
-from robustcf.explain import Counterfactual, Explainer
+from robustcf.explain import Explainer
 from robustcf.forest.forest import Forest
 from robustcf.methods.thresholds import Naive
 from robustcf.schema.check import distance

@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, as_plain, config_hash, read_config
 from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.inputs.tables import plan_table, read_chunk
-from robustcf_jobs.run.folder import BROKEN, COUNTERFACTUALS, RunFolder
+from robustcf_jobs.run.columns import COUNTERFACTUALS
+from robustcf_jobs.run.folder import BROKEN, RunFolder
 from robustcf_jobs.run.manifest import whole_note
 from robustcf_jobs.run.manifest_shape import counts_are_sound
 from sklearn.ensemble import RandomForestClassifier

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from jobworld import customers, make_audit, make_forest, rows, run_audit, same_rows, same_summary, shards
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.run.folder import COUNTERFACTUALS, VALIDATION
+from robustcf_jobs.run.columns import COUNTERFACTUALS, VALIDATION
 
 import robustcf as rc
 
@@ -274,7 +274,7 @@ def test_bad_training_rows_are_refused(tmp_path: Path) -> None:
     config = make_audit(tmp_path, customers(9))
     training = pd.read_parquet(tmp_path / "training.parquet")
     training.assign(repaid=7).to_parquet(tmp_path / "training.parquet")
-    refused(config, "training row 0: label 7 is none of [0, 1]")
+    refused(config, "training row 0: label 7 is not one of [0, 1]")
     training.assign(housing="castle").to_parquet(tmp_path / "training.parquet")
     refused(config, "training row 0: column 'housing'")
 

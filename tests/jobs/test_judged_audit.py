@@ -19,7 +19,7 @@ from robustcf_jobs.inputs.config import Customers
 from robustcf_jobs.inputs.model_file import ModelFile, open_model
 from robustcf_jobs.inputs.tables import plan_table
 from robustcf_jobs.run.folder import RunFolder
-from robustcf_jobs.run.rows import Question
+from robustcf_jobs.run.question import Question
 from robustcf_jobs.verify.command import verify
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import RandomForestClassifier

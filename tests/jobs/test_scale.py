@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jobworld import Command, customers, make_audit, make_forest, shards
-from robustcf_jobs.run.folder import COUNTERFACTUALS, VALIDATION
+from robustcf_jobs.run.columns import COUNTERFACTUALS, VALIDATION
 
 import robustcf as rc
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.explain import Change, Counterfactual
+from robustcf.counterfactual import Change, Counterfactual
 from robustcf.schema.encode import encode, read_rows
 from robustcf.schema.schema import Feature, Schema
 from robustcf.show import as_record, change_rows, rounded_changes, value_text, verdict

@@ -1,0 +1,120 @@
+"""What a run asks of every row, and the explainers of a worker that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf import Counterfactual, Explainer, Forest, Judge, Schema
+from robustcf.forest.forest import Label
+from robustcf.methods.answer_key import answer_key, training_digest
+from robustcf.schema.encode import encode, read_rows
+
+from ..cluster.guard import Allowance, Stopped
+from .rows import Key, method_key
+
+_explainers: dict[tuple[Any, ...], Explainer] = {}
+MOST_EXPLAINERS = 4  # a sweep's worker meets many forests: keep the last few only
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of every row of a forest; `target` None asks for the other class."""
+
+    methods: tuple[Any, ...]
+    target: Label | None
+    voting: str
+    solver: str
+    time_limit: float
+    threads: int
+    seed: int
+    memory: float = 0.0  # GB of a solver's process; 0: no limit
+
+    @property
+    def keys(self) -> list[Key]:
+        return [method_key(method) for method in self.methods]
+
+    def answer_keys(
+        self, forest: str, schema: str, training: str | None, versions: Mapping[str, str]
+    ) -> list[str]:
+        """Return the answer key of each method (see `robustcf.methods.answer_key`)."""
+        return [
+            answer_key(
+                method,
+                forest=forest,
+                schema=schema,
+                target=self.target,
+                voting=self.voting,
+                solver=self.solver,
+                seed=self.seed,
+                training=training,
+                versions=versions,
+            )
+            for method in self.methods
+        ]
+
+
+def allowance(question: Question, methods: int) -> Allowance:
+    """What a row with so many methods may take."""
+    return Allowance.of(question.time_limit, methods, question.memory or None)
+
+
+def explainer_for(
+    question: Question,
+    forest: Forest,
+    schema: Schema,
+    training: tuple[np.ndarray, np.ndarray] | None = None,
+    methods: Sequence[Any] | None = None,
+    judge: Judge | None = None,
+) -> Explainer:
+    """The explainer of this process for that forest, compiled once."""
+    chosen = question.methods if methods is None else tuple(methods)
+    used = training if any(method.needs_training for method in chosen) else None
+    rows = used and training_digest(*used)
+    key = (forest.fingerprint, schema.fingerprint, question, chosen, rows, judge)
+    if key not in _explainers:
+        while len(_explainers) >= MOST_EXPLAINERS:
+            _explainers.pop(next(iter(_explainers)))
+        _explainers[key] = Explainer(
+            forest,
+            schema,
+            chosen,
+            target=question.target,
+            voting=question.voting,  # type: ignore[arg-type]
+            solver=question.solver,
+            time_limit=question.time_limit,
+            threads=question.threads,
+            seed=question.seed,
+            training=used,
+            judge=judge,
+        )
+    return _explainers[key]
+
+
+def stopped_answers(explainer: Explainer, row: pd.DataFrame, stopped: Stopped) -> list[Counterfactual]:
+    """A row that had to be stopped, for each method: what is known of it, and why."""
+    numbers = read_rows(explainer.schema, row, missing=explainer.forest.accepts_missing).numbers
+    encoded = encode(explainer.schema, numbers)
+    forest, found = explainer.forest, []
+    for method in explainer.methods:
+        voting = method.voting or explainer.voting
+        own = forest.classes[forest.predict(encoded, voting)[0]]
+        others = [label for label in forest.classes if label != own]
+        target = others[0] if explainer.target is None else explainer.target
+        found.append(
+            Counterfactual(
+                stopped.status,
+                method,
+                reason=stopped.reason,
+                target=target,
+                threshold=method.threshold(len(forest)),
+                score_before=float(forest.judged_score(encoded, target, voting)[0][0]),
+                solver=explainer.engine.name,
+                seconds=stopped.seconds / len(explainer.methods),
+            )
+        )
+    return found

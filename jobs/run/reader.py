@@ -1,0 +1,46 @@
+"""The one reader of a run's tables.
+
+`verify` has a reader of its own: it trusts no file and compares every digest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import pyarrow as pa
+
+from .folder import RunFolder
+
+Folder = Literal["counterfactuals", "validation", "keys", "summary"]
+BLOCK = 16_384  # rows at a time
+
+
+def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a whole file of one of the run's tables."""
+    with run.open_parquet(f"{folder}/{name}") as file:
+        return file.read(columns=None if columns is None else list(columns))
+
+
+def read_blocks(
+    run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None, block: int = BLOCK
+) -> Iterator[pa.Table]:
+    """Yield a file block by block, so that memory does not grow with it."""
+    with run.open_parquet(f"{folder}/{name}") as file:
+        for batch in file.iter_batches(block, columns=None if columns is None else list(columns)):
+            yield pa.Table.from_batches([batch])
+
+
+def row_digests(run: RunFolder, name: str) -> dict[str, bytes]:
+    """Return the digest of each customer's row in a shard, by the customer's id."""
+    table = read_shard(run, "keys", name)
+    return dict(zip(table["instance_id"].to_pylist(), table["row"].to_pylist(), strict=True))
+
+
+def read_row_groups(
+    run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """Yield a file row group by row group; a row group holds all rows of its customers."""
+    with run.open_parquet(f"{folder}/{name}") as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, columns=None if columns is None else list(columns))

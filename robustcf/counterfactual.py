@@ -1,0 +1,114 @@
+"""An answer: what one customer can do, and what is proved about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from robustcf.forest.forest import Label
+from robustcf.schema.feature import Value
+from robustcf.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from robustcf.guarantee import Guarantee
+    from robustcf.methods.base import Method
+
+SCORE_TOLERANCE = 1e-12  # the last bits of a floating-point mean over trees
+Status = Literal[
+    "optimal",
+    "feasible",
+    "no_recourse",
+    "relaxed",
+    "heuristic",
+    "already_favourable",
+    "timeout",
+    "invalid_input",
+    "error",
+]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One feature's change, in the customer's own units; `delta` only for numbers."""
+
+    feature: str
+    before: Value
+    after: Value
+    delta: float | None
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """What one customer can do, and what is proved about it.
+
+    `distance` is the paper's f; `objective`, `lower_bound` and `gap` are of what was minimised
+    (the distance plus `penalty`). For `no_recourse`, `point` is the nearest one that reaches
+    `best_score`, the highest score that any allowed change reaches (short of the threshold by
+    proof). `predicted_validity` is the optimistic in-sample figure of `robustness.py`. `relaxation`
+    is by how much a `relaxed` point misses the isolation forest's threshold (ν of the paper), and
+    `guarantee` what is known of a point on which all trees agree.
+    """
+
+    status: Status
+    method: Method
+    row: int = 0
+    reason: str | None = None
+    target: Label | None = None
+    threshold: float = math.nan
+    score_before: float = math.nan
+    score: float = math.nan
+    distance: float = math.nan
+    objective: float = math.nan
+    lower_bound: float = math.nan
+    gap: float = math.nan
+    best_score: float = math.nan
+    best_score_gap: float = math.nan
+    point: dict[str, Value] | None = None
+    changes: tuple[Change, ...] = ()
+    encoded: np.ndarray | None = field(default=None, repr=False, compare=False)
+    verified: bool = False
+    predicted_validity: float = math.nan
+    penalty: float = 0.0
+    relaxation: float = math.nan
+    guarantee: Guarantee | None = None
+    solver: str = ""
+    seconds: float = 0.0
+    nodes: int = 0
+
+    @property
+    def n_changed(self) -> int:
+        return len(self.changes)
+
+
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """How far, relatively, the optimum may lie below what was found; NaN where nothing bounds it.
+
+    >>> relative_gap(2.0, 1.5), relative_gap(0.0, math.nan)
+    (0.25, nan)
+    """
+    if math.isnan(lower_bound):
+        return math.nan
+    return 0.0 if objective <= lower_bound else (objective - lower_bound) / abs(objective)
+
+
+def point_after(
+    schema: Schema, before: np.ndarray, after: np.ndarray | None, raw: dict[str, Value]
+) -> tuple[dict[str, Value], tuple[Change, ...]]:
+    """A point as the customer would have it, and what changes; what does not is copied as it is."""
+    changes = () if after is None else _changes(schema, before, after, raw)
+    return {**raw, **{c.feature: c.after for c in changes}}, changes
+
+
+def _changes(
+    schema: Schema, before: np.ndarray, after: np.ndarray, raw: dict[str, Value]
+) -> tuple[Change, ...]:
+    changes = []
+    for feature, old, new in zip(schema.features, before, after, strict=True):
+        if old != new and not (math.isnan(old) and math.isnan(new)):
+            delta = float(new - old) if feature.is_number else None
+            own = raw[feature.name] if feature.is_number else feature.value(float(old))
+            changes.append(Change(feature.name, own, feature.value(float(new)), delta))
+    return tuple(changes)
