@@ -1,1 +1,1 @@
-"""Ray: sessions, tasks, watched solver processes, threads, signals."""
+"""Ray sessions and tasks, guarded solver processes, threads and signals."""

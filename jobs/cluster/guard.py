@@ -1,9 +1,10 @@
-"""Rows solved in a child process: one that hangs, crashes or eats memory costs that row and no other.
+"""Solve rows in a child process, so that a hang, a crash or a memory leak costs one row only.
 
-The worker forks (its libraries and the compiled forest are there already), the child solves batch
-after batch, and the worker watches: which row, since when, with how much memory. What it kills is
-told from what died by itself, which gets a second try: an operator or the kernel's memory killer may
-have shot it. Without fork (outside Linux) rows are solved in the worker itself, unguarded.
+The worker forks, so the child already has the libraries and the compiled forest. The child solves one
+batch after another. The worker watches the current row, its start time and the child's memory. A row
+whose child the worker killed is not retried. A row whose child died by itself is retried once: an
+operator or the kernel's memory killer may have killed the child. Outside Linux there is no fork, and
+rows are solved in the worker, unguarded.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from typing import Any, Literal
 import numpy as np
 
 GUARDED = sys.platform == "linux"
-OUTSIDE = -1  # no row is being solved: the batch is read or judged
+OUTSIDE = -1  # no row is being solved: the child reads or checks the batch
 OUTSIDE_SECONDS = 60.0
-LOOK = 0.05  # seconds between two looks at the child
+LOOK = 0.05  # seconds between two checks of the child
 
-Tick = Callable[[int], None]  # the position, in its batch, of the row that begins; or OUTSIDE
+Tick = Callable[[int], None]  # takes the batch position of the row that starts, or OUTSIDE
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a row may take: seconds, all its methods together, and bytes of its process."""
+    """The limits of a row: seconds for all its methods, and bytes of its process."""
 
     seconds: float
     memory: float | None = None
 
     @classmethod
     def of(cls, time_limit: float, methods: int, gigabytes: float | None) -> Allowance:
-        """The time limit, and the tenth and the second that a solver may need to notice it."""
+        """Return the limits, with 10 % and one second more for the solver to stop by itself."""
         return cls(1.1 * time_limit * methods + 1.0, None if gigabytes is None else gigabytes * 1e9)
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """What became of a row that had no answer of its own."""
+    """The status of a row whose process was stopped or died."""
 
     status: Literal["timeout", "error"]
     reason: str
@@ -56,12 +57,12 @@ class Stopped:
 
 
 def advance(tick: Tick, positions: Sequence[int], done: int) -> None:
-    """`tick` as an explainer's `progress`: of the rows at these positions, so many are done."""
+    """Call `tick` for the row after the first `done` ones (an explainer's `progress`)."""
     tick(positions[done] if done < len(positions) else OUTSIDE)
 
 
 class _Died(Exception):
-    """The child is no more; `stopped` if we killed it."""
+    """The child has ended; `stopped` is set if the worker killed it."""
 
     def __init__(self, at: int, seconds: float, how: str, stopped: Stopped | None = None) -> None:
         self.at, self.seconds, self.how, self.stopped = at, seconds, how, stopped
@@ -70,10 +71,10 @@ class _Died(Exception):
 def guarded(
     work: Callable[[list[int], Tick], Any], batches: Iterable[Sequence[int]], allowance: Allowance
 ) -> Iterator[tuple[list[int], Any]]:
-    """Results of `work(batch, tick)`, batch by batch; for a row that could not be solved, `Stopped`.
+    """Yield each batch with the result of `work(batch, tick)`, or `Stopped` for a row that failed.
 
-    `work` runs in the child, calls `tick` at each row that it begins, and returns what pickle takes.
-    A batch in which a row was stopped comes back in pieces.
+    `work` runs in the child, calls `tick` when it starts a row, and returns a value that can be
+    pickled. A batch in which a row was stopped is returned in several parts.
     """
     todo = deque(list(batch) for batch in batches if len(batch))
     if not GUARDED:
@@ -103,18 +104,18 @@ def guarded(
 
 
 class _Child:
-    """A forked process on its way through the batches, and what it shares with us."""
+    """A forked process that works through the batches, and the memory shared with it."""
 
     def __init__(self, work: Callable[..., Any], batches: list[list[int]], allowance: Allowance) -> None:
         self.allowance = allowance
         self.left = len(batches)
-        # row, since when, seconds spent compiling, compiling since: each written in one step
+        # row, its start, seconds spent compiling, start of compiling: each write is atomic
         self.now = np.frombuffer(mmap.mmap(-1, 32), dtype=np.float64)
         self.now[:] = 0.0, time.monotonic(), 0.0, 0.0
         self.pipe, inner = Pipe(duplex=False)
         parent = os.getpid()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads: none is used
+            warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child uses none
             self.pid = os.fork()
         if self.pid == 0:
             _live(work, batches, self.now, inner, parent)
@@ -168,11 +169,11 @@ class _Child:
 def _live(
     work: Callable[..., Any], batches: list[list[int]], now: np.ndarray, pipe: Connection, parent: int
 ) -> None:
-    """The child's whole life. It must touch nothing of Ray's: those threads were not forked."""
+    """Run the child. It must not use Ray, whose threads were not forked."""
     code = 1
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: never outlive the worker
-        gc.freeze()  # what the worker made is the worker's to destroy
+        gc.freeze()  # only the worker may destroy the worker's objects
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         _stop_the_clock_while_compiling(now)
@@ -197,12 +198,12 @@ def _live(
 def _send_error(pipe: Connection, error: BaseException) -> None:
     try:
         pipe.send((False, error))
-    except Exception:  # one that cannot be pickled
+    except Exception:  # the error cannot be pickled
         pipe.send((False, RuntimeError(f"{type(error).__name__}: {error}")))
 
 
 def _stop_the_clock_while_compiling(now: np.ndarray) -> None:
-    """The first run on a machine compiles its kernels for longer than a small time limit."""
+    """Exclude numba's compilation from the row's time: it can exceed a small time limit."""
     from numba.core import event
 
     begins: list[float] = []
@@ -210,7 +211,7 @@ def _stop_the_clock_while_compiling(now: np.ndarray) -> None:
     class Clock(event.Listener):
         def on_start(self, _: Any) -> None:
             begins.append(time.monotonic())
-            if len(begins) == 1:  # a kernel compiles those that it calls
+            if len(begins) == 1:  # nested events: a kernel compiles the kernels it calls
                 now[3] = begins[0]
 
         def on_end(self, _: Any) -> None:
@@ -223,10 +224,10 @@ def _stop_the_clock_while_compiling(now: np.ndarray) -> None:
 
 
 def _private_bytes(pid: int) -> int:
-    """Memory of a process that is its own: no files, no object store."""
+    """Return a process's private memory, without mapped files and Ray's object store."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             resident, shared = (int(v) for v in file.read().split()[1:3])
-    except (OSError, ValueError):  # gone: the pipe will say so
+    except (OSError, ValueError):  # the process has ended; reading the pipe reports it
         return 0
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

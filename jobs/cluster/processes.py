@@ -1,8 +1,8 @@
-"""The processes below this one: Ray's must be gone before its folder is removed.
+"""Wait for Ray's processes to end before Ray's folder is removed.
 
-A worker that is just starting while Ray shuts down outlives its raylet for a moment, and makes Ray's
-folder again, open to all. While a Ray of ours runs, orphans below us become our children (Linux), so
-that none of them is lost sight of.
+A worker that starts while Ray shuts down outlives its raylet for a moment. It then creates Ray's
+folder again, readable by everyone. So this process adopts orphaned descendants while its own Ray runs
+(Linux only), and can wait for all of them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-END_LIMIT = 5.0  # seconds for processes to end by themselves
+END_LIMIT = 5.0  # seconds until the remaining processes are killed
 LOOK = 0.05
 _SET_CHILD_SUBREAPER = 36  # of Linux' prctl
 
 
 @contextmanager
 def outliving_descendants() -> Iterator[None]:
-    """At the end, wait until every process that was started below this one meanwhile is gone."""
+    """On exit, wait until all descendants that were started in this context have ended."""
     if sys.platform != "linux":
         yield
         return
@@ -44,7 +44,7 @@ def outliving_descendants() -> Iterator[None]:
 
 
 def descendants() -> set[int]:
-    """Processes below this one that still run."""
+    """Return the ids of this process's running descendants."""
     parents = {int(path.name): _parent(path) for path in Path("/proc").glob("[0-9]*")}
     found: set[int] = set()
     newest = {os.getpid()}
@@ -55,7 +55,7 @@ def descendants() -> set[int]:
 
 
 def _parent(process: Path) -> int | None:
-    """None if the process is gone, or has ended and only waits to be collected."""
+    """Return a process's parent, or None if the process has ended (zombies included)."""
     try:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:

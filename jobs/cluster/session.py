@@ -1,4 +1,4 @@
-"""Ray, started or joined on purpose: local by default, private, silent, and shut down again."""
+"""Start a private local Ray, or join a cluster if the user asks for one; shut it down at the end."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-# Of every task Ray would keep a record for its dashboard, which is off: half a kilobyte each, for good.
+# Ray would keep half a kilobyte per task, forever, for its dashboard. The dashboard is off.
 _PRIVATE = {"RAY_task_events_report_interval_ms": "0"}
-START_LIMIT = 120.0  # seconds until the first worker of a local Ray must have come up
+START_LIMIT = 120.0  # seconds for the first worker of a local Ray to start
 _TOKEN = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def chosen_address(address: str | None) -> str:
-    """`--address`, else RAY_ADDRESS (a submitted job has it too), else a Ray of our own."""
+    """Return `--address`, else RAY_ADDRESS (set in submitted jobs), else "local"."""
     return address or os.environ.get("RAY_ADDRESS") or "local"
 
 
@@ -44,7 +44,7 @@ class RayFailed(TaskFailed):
 
 @contextmanager
 def session(address: str | None, threads: int = 1, cpus: int | None = None) -> Iterator[Any]:
-    """Ray for the time of a run. A cluster that merely happens to be on the machine is never joined."""
+    """Provide Ray during a run. A cluster that happens to run on the machine is never joined."""
     with stoppable():
         before = dict(os.environ)
         where = chosen_address(address)
@@ -54,7 +54,7 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
                 import ray
             except (ImportError, OSError, MemoryError) as error:
                 raise RayFailed(f"Ray cannot be loaded: {error or 'not enough memory'}") from error
-            if ray.is_initialized():  # a test, or a notebook: its Ray is used, and left as it is
+            if ray.is_initialized():  # a test or a notebook: use its Ray and leave it running
                 yield ray
                 return
             with _private_folder() as folder, outliving_descendants():
@@ -74,14 +74,14 @@ def _set_environment(where: str) -> None:
         os.environ.setdefault(name, value)
     if where == "local":
         os.environ.update(_PRIVATE)
-        # Ray's processes listen on all interfaces: nobody without this session's token gets in.
+        # Ray's processes listen on all interfaces; only holders of this session's token can connect.
         os.environ["RAY_AUTH_MODE"] = "token"
         if not any(os.environ.get(name) for name in _TOKEN):
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) -> None:
-    """Start or join Ray. What it prints meanwhile goes to a log file, which a failure names."""
+    """Start or join Ray. Its output goes to a log file, which the error names on failure."""
     log = f"{folder}/startup.log"
     local = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{folder}/ray"}
     try:
@@ -102,8 +102,8 @@ def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) ->
         stop_if_asked()
         if where != "local":
             raise BadInput(f"no Ray at {where}: {error}") from None
-        said = str(error) or type(error).__name__
-        raise RayFailed(f"Ray did not start on this machine: {said} (its log: {log})") from error
+        message = str(error) or type(error).__name__
+        raise RayFailed(f"Ray did not start on this machine: {message} (its log: {log})") from error
 
 
 def _end(ray: Any, folder: str) -> None:
@@ -112,23 +112,23 @@ def _end(ray: Any, folder: str) -> None:
 
 
 def _await_first_worker(ray: Any) -> None:
-    """Ray starts workers again and again where they cannot live, for good: wait for one, not forever."""
+    """Wait for the first worker, with a limit: Ray restarts failing workers forever."""
     first = ray.remote(num_cpus=1)(_nothing).remote()
     end = time.monotonic() + START_LIMIT
     while not ray.wait([first], timeout=LOOK)[0]:
         stop_if_asked()
         if time.monotonic() > end:
-            raise TimeoutError(f"no worker process came up within {START_LIMIT:.0f} s")
+            raise TimeoutError(f"no worker process started within {START_LIMIT:.0f} s")
     ray.get(first)
 
 
 def _nothing() -> None:
-    """A task that needs only a worker."""
+    """Do nothing; the task only shows that a worker runs."""
 
 
 @contextmanager
 def _output_to(path: str) -> Iterator[None]:
-    """The standard output and error of this process and its children go to a file meanwhile."""
+    """Redirect stdout and stderr of this process and its children to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     with open(path, "ab") as log:
@@ -147,11 +147,12 @@ def _output_to(path: str) -> Iterator[None]:
 
 @contextmanager
 def _private_folder() -> Iterator[str]:
-    """For Ray's sockets, logs and spilled objects: it opens its own folder to all, so one around it.
+    """Create a private folder for Ray's sockets, logs and spilled objects.
 
-    Removed at the end, unless something failed: its logs may say why.
+    Ray makes its own folder readable by everyone, so it gets a private parent. The folder is removed
+    at the end. After a failure it is kept, because its logs may name the cause.
     """
-    short = len(tempfile.gettempdir()) <= 16  # a socket's path holds 107 characters
+    short = len(tempfile.gettempdir()) <= 16  # a socket's path has at most 107 characters
     folder = tempfile.mkdtemp(prefix="robustcf-", dir=None if short else "/tmp")
     try:
         yield folder
@@ -166,7 +167,7 @@ def _private_folder() -> Iterator[str]:
 
 
 def refresh_authentication() -> None:
-    """Ray reads its settings at import; it may have been imported before ours were made."""
+    """Make Ray read its settings again; it may have been imported before they were set."""
     from ray import _raylet
 
     settings: Any = _raylet
@@ -181,17 +182,17 @@ def _restore(before: dict[str, str]) -> None:
 
 
 def refuse_unshared_output(ray: Any, run: RunFolder, shared: bool) -> str | None:
-    """Several nodes and a plain local path: each node would write to a disk of its own.
+    """Refuse an unshared local output on several nodes: each would write to its own disk.
 
-    Returns the only node that may run tasks (a cluster can grow), or None where any may.
+    Returns the id of the only node that may run tasks (a cluster can grow), or None if any node may.
     """
     nodes = [node for node in ray.nodes() if node["Alive"]]
     if run.local and not shared:
-        remedy = "give a path that all of them share and say so with shared = true, or a URI such as s3://bucket/run"
+        remedy = "use a path on a disk that all nodes share and set shared = true, or a URI such as s3://bucket/run"
         if len(nodes) > 1:
             raise BadInput(f"{run.shown} is a local path and the cluster has {len(nodes)} nodes; {remedy}")
-        if nodes and not nodes[0]["Resources"].get("CPU"):  # a head that only waits for workers to come
-            raise BadInput(f"{run.shown} is a local path of a node that runs no tasks; {remedy}")
+        if nodes and not nodes[0]["Resources"].get("CPU"):  # a head node that waits for workers
+            raise BadInput(f"{run.shown} is a local path on a node that runs no tasks; {remedy}")
     return None if shared or not run.local else str(ray.get_runtime_context().get_node_id())
 
 

@@ -1,9 +1,9 @@
-"""How a run ends early: signals are noted and looked at, and runs side by side end together.
+"""Stop a run early: record signals, raise them where it is safe, and stop parallel runs together.
 
-A signal handler must not raise inside Ray, and Ray installs handlers of its own while it starts. So a
-command blocks SIGTERM and SIGINT before any library has started a thread, and a thread of ours waits for
-them: no handler ever runs. `stop_if_asked`, called in every loop that waits, raises where it is safe.
-Where threads are there already (a notebook, a test), a handler notes the signals instead.
+A signal handler must not raise inside Ray, and Ray installs its own handlers when it starts. So a
+command blocks SIGTERM and SIGINT before any library starts a thread. One thread of this module waits
+for them, and no handler ever runs. Every loop that waits calls `stop_if_asked`, which raises where it
+is safe. If threads already exist (in a notebook or a test), a handler records the signals instead.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOK = 0.2  # seconds between two looks whether the waiting thread is still needed
-_ASKED = threading.Event()  # a run beside this one has ended
-_reason: list[BaseException] = []  # why this process is to stop, the first reason first
-_blocked = threading.Event()  # this process has blocked the signals; its children must not
+LOOK = 0.2  # seconds between two checks whether the waiting thread is still needed
+_ASKED = threading.Event()  # a parallel run has failed
+_reason: list[BaseException] = []  # why this process must stop, in order of arrival
+_blocked = threading.Event()  # this process blocks the signals; its children must not
 
 
 class Terminated(BaseException):
-    """systemd, Kubernetes or a scheduler wants the job to end."""
+    """SIGTERM arrived: systemd, Kubernetes or a scheduler stops the job."""
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """While this lasts, SIGTERM and Ctrl-C are noted, and raised by `stop_if_asked` or at the end."""
+    """Record SIGTERM and Ctrl-C in this context; `stop_if_asked` or the exit raises them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -41,7 +41,7 @@ def stoppable() -> Iterator[None]:
             stop_if_asked()
         except BaseException as error:
             if _reason and error is not _reason[0]:
-                raise _reason[0] from error  # whoever stopped us may have stopped Ray's processes too
+                raise _reason[0] from error  # the error may only follow from Ray's stopped processes
             raise
         finally:
             _reason.clear()
@@ -49,7 +49,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def _waiting_for_signals() -> Iterator[None]:
-    if _blocked.is_set():  # a command within a command
+    if _blocked.is_set():  # a nested call
         yield
         return
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
@@ -62,7 +62,7 @@ def _waiting_for_signals() -> Iterator[None]:
     finally:
         _blocked.clear()
         waiting.join()
-        for number, handler in handlers.items():  # Ray has put its own in their place
+        for number, handler in handlers.items():  # Ray has replaced them
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -73,7 +73,7 @@ def _wait() -> None:
         if found is None:
             continue
         if found.si_signo == signal.SIGINT and any(isinstance(r, KeyboardInterrupt) for r in _reason):
-            os._exit(130)  # the second Ctrl-C: somebody does not want to wait
+            os._exit(130)  # the second Ctrl-C ends the process at once
         _note(found.si_signo, None)
 
 
@@ -89,7 +89,7 @@ def _handling_signals() -> Iterator[None]:
 
 
 def listen() -> None:
-    """Take the signals back where they are handled: Ray has installed handlers of its own."""
+    """Install the handlers again, because Ray has replaced them."""
     if threading.current_thread() is threading.main_thread() and not _blocked.is_set():
         for number in SIGNALS:
             signal.signal(number, _note)
@@ -100,7 +100,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def _alone() -> bool:
-    """Whether this process has one thread only, so that none takes a signal that is blocked here."""
+    """Whether this process has one thread, so that no other thread can receive the signals."""
     try:
         return len(os.listdir("/proc/self/task")) == 1
     except OSError:
@@ -117,14 +117,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def ask_to_stop(reason: BaseException) -> None:
-    """Let `stop_if_asked` raise this, in whatever thread calls it next."""
+    """Let the next call of `stop_if_asked`, in any thread, raise this exception."""
     _reason.append(reason)
 
 
 def side_by_side(runs: Iterable[Callable[[], T]], at_once: int) -> Iterator[T]:
-    """Results of functions that run in threads, a few at once; the first that fails ends all of them.
+    """Run functions in `at_once` threads and yield their results; the first failure stops all.
 
-    Each must call `stop_if_asked` now and then while it waits.
+    Each function must call `stop_if_asked` regularly while it waits.
     """
     pool = ThreadPoolExecutor(at_once)
     try:
@@ -139,7 +139,7 @@ def side_by_side(runs: Iterable[Callable[[], T]], at_once: int) -> Iterator[T]:
 
 
 def stop_if_asked() -> None:
-    """Raise if a signal came, if the run lost its folder, or if a run beside this one has ended."""
+    """Raise if a signal arrived, the run lost its folder, or a parallel run failed."""
     if _reason:
         raise _reason[0]
     if _ASKED.is_set():

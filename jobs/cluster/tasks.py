@@ -1,4 +1,4 @@
-"""Back-pressure and retries: at most a window of tasks is ever pending (after lenskit's limiter)."""
+"""Run Ray tasks with retries and a bounded number of pending tasks (after lenskit's limiter)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .threads import pinned
 T = TypeVar("T")
 TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
 RETRIES = 3
-LOOK = 1.0  # seconds between two looks whether somebody wants the run to end
-PAUSE = 3.0  # seconds before storage that failed is asked again
-# Object stores speak through plain OSErrors; these of them pass by themselves.
+LOOK = 1.0  # seconds between two checks whether the run must stop
+PAUSE = 3.0  # seconds before failed storage is tried again
+# Object stores raise OSError without a subclass; errors with these texts are temporary.
 PASSING = re.compile(
     r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
     r"|HTTP status 5\d\d|Retry policy exhausted|[Cc]onnection (reset|refused|timed out)"
@@ -26,7 +26,7 @@ PASSING = re.compile(
 
 
 def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
-    """Submit items, never more than `window` at a time, and yield (item, result) as they end."""
+    """Submit items, at most `window` at a time, and yield (item, result) as tasks end."""
     pending: dict[Any, T] = {}
     for item in items:
         while len(pending) >= window:
@@ -53,14 +53,14 @@ def _drain(ray: Any, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
 
 
 def _cause(error: Any) -> Exception:
-    """What the task itself raised (without Ray's class around it), or that it failed."""
+    """Return the task's own `BadInput` without Ray's wrapper, or a `TaskFailed`."""
     if isinstance(error.cause, BadInput):
         return error.cause
     return TaskFailed(f"a task failed: {str(error).strip().splitlines()[-1]}")
 
 
 class Tasks:
-    """Functions of the library as Ray tasks: CPUs asked for, threads pinned, crashes retried."""
+    """Run functions as Ray tasks with reserved CPUs, pinned threads and retries after crashes."""
 
     def __init__(
         self, ray: Any, solver: SolverChoice, home: str | None = None, window_per_cpu: float = 2.0
@@ -76,7 +76,7 @@ class Tasks:
         return self.ray.put(value)
 
     def start(self, function: Callable[..., Any], *arguments: Any, solves: bool = False) -> Any:
-        """A reference to the result of a task that runs somewhere."""
+        """Start a task and return a reference to its result."""
         key = (function, solves)
         if key not in self._remote:
             resources = {self.solver.licence: 1} if solves and self.solver.licence else None
@@ -92,7 +92,7 @@ class Tasks:
     def run(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Run a function on each tuple of arguments; yields (arguments, result) as they end."""
+        """Run a function on each tuple of arguments; yield (arguments, result) as tasks end."""
         return fan_out(self.ray, lambda c: self.start(function, *c, solves=solves), calls, self.window)
 
 
@@ -102,7 +102,10 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
         import ray
 
         if ray.get_runtime_context().get_node_id() != home:  # a node that joined later
-            raise BadInput("the output is a local path and the cluster has several nodes; say shared = true")
+            raise BadInput(
+                "the output is a local path and the cluster has several nodes; "
+                "if they share it, set shared = true"
+            )
     with pinned(threads, affinity):
         try:
             return function(*arguments)
@@ -114,7 +117,7 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
 
 
 def patiently(function: Callable[..., T], *arguments: Any) -> T:
-    """What the driver itself asks of the storage, with the same patience."""
+    """Call a function in the driver with the same retries of storage errors as in a task."""
     for _ in range(RETRIES):
         try:
             return function(*arguments)
@@ -127,7 +130,7 @@ def patiently(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:
-    """In an order that mixes hard and easy shards, so that the last ones are not all hard."""
+    """Return the items in random order, so that the last shards are not all hard ones."""
     mixed = list(items)
     random.Random(seed).shuffle(mixed)
     return mixed

@@ -1,4 +1,4 @@
-"""Pins a worker to its share of the machine: solver, BLAS, OpenMP and numba all use k threads."""
+"""Limit a worker's threads: the solver, BLAS, OpenMP and numba each use the same number."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-_held: list[IO[str]] = []  # locks on CPUs, kept as long as the process lives
+_held: list[IO[str]] = []  # locks on CPUs, held until the process ends
 
 
 def environment(threads: int) -> dict[str, str]:
-    """For a process that has not loaded its libraries yet."""
+    """Return the variables that limit threads, for a process before it loads libraries."""
     return {name: str(threads) for name in VARIABLES}
 
 
 @contextmanager
 def pinned(threads: int, affinity: bool = False) -> Iterator[None]:
-    """For a process that has: every pool that is loaded, for the time of a task."""
+    """Limit the threads of all loaded libraries during a task."""
     import numba
     from threadpoolctl import threadpool_limits
 
@@ -41,7 +41,7 @@ def pinned(threads: int, affinity: bool = False) -> Iterator[None]:
 
 
 def take_cpus(count: int) -> list[int]:
-    """Bind this process to CPUs that no other worker on this machine has taken."""
+    """Bind this process to CPUs that no other worker on this machine uses."""
     folder = Path(tempfile.gettempdir()) / f"robustcf-cpus-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     mine: list[int] = []

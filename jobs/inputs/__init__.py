@@ -1,1 +1,1 @@
-"""Everything a user hands in: configs, addresses, tables, models, data sets."""
+"""Read what a user provides: configs, addresses, tables, models, data sets."""

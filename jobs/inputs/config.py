@@ -1,4 +1,4 @@
-"""TOML configs as frozen values: every key known and typed, or one line that names what is wrong."""
+"""Read TOML configs into frozen dataclasses; a one-line error names any wrong key or value."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .uri import absolute
 
 T = TypeVar("T")
 Label = str | int | float | bool
-MOST_METHODS = 1000  # of one table; a customer with so many takes hours
+MOST_METHODS = 1000  # per [[method]] table; one customer with 1000 methods takes hours
 
 
 @dataclass(frozen=True)
 class Model:
     """The explained model and the decision that customers want.
 
-    Either `forest`, a folder made by `save_forest`, with `schema`; or `file`, a fitted pipeline stored
-    with skops (or a pickle, if `trust_pickle`), whose `schema` may be left out.
+    Give either `forest`, a folder made by `save_forest`, together with `schema`; or `file`, a fitted
+    pipeline stored with skops (or a pickle, if `trust_pickle`). With `file`, `schema` is optional.
     """
 
     favourable: Label
@@ -52,7 +52,7 @@ class Customers:
 
 @dataclass(frozen=True)
 class Training:
-    """What the forest was trained on; `later` are rows that came since (scenario `evolving`)."""
+    """The training table; `later` holds rows collected since (scenario `evolving`)."""
 
     data: str
     label: str
@@ -61,7 +61,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Validation:
-    """How many forests are trained again, and how."""
+    """The number of retrained forests per scenario, and the scenarios."""
 
     forests: int = 20
     scenarios: tuple[str, ...] = ("same-data",)
@@ -69,9 +69,10 @@ class Validation:
 
 @dataclass(frozen=True)
 class SolverChoice:
-    """The engine and its limits; `licence` names the Ray resource that stands for a licence.
+    """The solver and its limits.
 
-    `time_limit` is seconds for a row and method, `memory_limit` GB of a worker's solver (0: none).
+    `time_limit` is in seconds per row and method. `memory_limit` is in GB per solver process (0: no
+    limit). `licence` names the Ray custom resource that represents a solver licence.
     """
 
     name: str = "auto"
@@ -84,7 +85,7 @@ class SolverChoice:
 
 @dataclass(frozen=True)
 class Sharding:
-    """How the work is cut: about `seconds` each, or exactly `rows` customers on average."""
+    """The size of a shard: about `seconds` of work, or on average `rows` customers."""
 
     seconds: float = 20.0
     rows: int | None = None
@@ -92,7 +93,7 @@ class Sharding:
 
 @dataclass(frozen=True)
 class Grid:
-    """The experiment: every combination of these is run."""
+    """The grid of a sweep: every combination of these values is run."""
 
     datasets: tuple[str, ...]
     simulations: int = 40
@@ -105,7 +106,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class AuditConfig:
-    """`robustcf audit`."""
+    """The config of `robustcf audit`."""
 
     output: str
     model: Model
@@ -123,7 +124,7 @@ class AuditConfig:
 
 @dataclass(frozen=True)
 class SweepConfig:
-    """`robustcf sweep`."""
+    """The config of `robustcf sweep`."""
 
     output: str
     sweep: Grid
@@ -144,7 +145,7 @@ PATHS = {
 
 
 def read_config(kind: type[T], path: str | Path) -> T:
-    """Read a TOML file; relative paths in it are relative to the file's folder."""
+    """Read and check a TOML config; relative paths start at the file's folder."""
     path = Path(path)
     try:
         document = parse_toml(path.read_text(encoding="utf-8"))
@@ -159,7 +160,7 @@ def read_config(kind: type[T], path: str | Path) -> T:
 
 
 def _refuse_odd_numbers(value: Any, where: str) -> None:
-    """`nan` and `inf` are numbers to TOML; no key here means them, and JSON cannot hold them."""
+    """Refuse `nan` and `inf`: TOML allows them, but no key accepts them and JSON cannot hold them."""
     if isinstance(value, float) and not math.isfinite(value):
         raise BadInput(f"{where} is {value}; give a finite number")
     if isinstance(value, Mapping):
@@ -171,14 +172,14 @@ def _refuse_odd_numbers(value: Any, where: str) -> None:
 
 
 def parse(kind: type[T], table: Any, where: str, base: Path = Path()) -> T:
-    """A table as a dataclass, key by key."""
+    """Return a TOML table as a dataclass; check every key and type."""
     if not isinstance(table, Mapping):
         raise BadInput(f"{where}: expected a table, not {table!r}")
     hints = get_type_hints(kind)
     known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in table:
         if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}; known here: {', '.join(known)}")
+            raise BadInput(f"{where}: unknown key {key!r}; allowed keys: {', '.join(known)}")
     given: dict[str, Any] = {}
     for name, f in known.items():
         if name in table:
@@ -199,7 +200,7 @@ def _value(hint: Any, value: Any, where: str, base: Path) -> Any:
             return _value(options[0], value, where, base)
         if type(value) in options:
             return value
-        raise BadInput(f"{where} must be a word or a number, not {value!r}")
+        raise BadInput(f"{where} must be text or a number, not {value!r}")
     if dataclasses.is_dataclass(hint):
         return parse(typing.cast(type, hint), value, where, base)
     if origin is Literal:
@@ -220,7 +221,7 @@ def _value(hint: Any, value: Any, where: str, base: Path) -> Any:
 
 
 def check_config(config: Any, where: str) -> None:
-    """What types cannot say."""
+    """Check the values of a config beyond their types."""
     from robustcf.solve import solver_names
     from robustcf.validate import Scenario
 
@@ -228,11 +229,11 @@ def check_config(config: Any, where: str) -> None:
         if not fine:
             raise BadInput(f"{where}: {what}")
 
-    need(config.seed >= 0, f"seed is {config.seed}; it must not be negative")
+    need(config.seed >= 0, f"seed is {config.seed}; it must be at least 0")
     need(config.validation.forests >= 1, "validation: forests must be at least 1")
     need(0 < config.solver.time_limit < math.inf, "solver: time_limit must be positive")
     need(config.solver.threads >= 1, "solver: threads must be at least 1")
-    need(0 <= config.solver.memory_limit < math.inf, "solver: memory_limit must be a number of GB, or 0")
+    need(0 <= config.solver.memory_limit < math.inf, "solver: memory_limit must be in GB, 0 for none")
     solvers = solver_names()
     need(config.solver.name in solvers, f"solver: name is {config.solver.name!r}; choose among {solvers}")
     scenarios = config.validation.scenarios
@@ -244,15 +245,15 @@ def check_config(config: Any, where: str) -> None:
             raise BadInput(f"{where}: validation: {error}") from None
     if isinstance(config, AuditConfig):
         model = config.model
-        need((model.forest is None) != (model.file is None), "model: name either a forest folder or a file")
-        need(model.forest is None or model.schema is not None, "model: a forest folder needs a schema")
+        need((model.forest is None) != (model.file is None), "model: give either forest or file")
+        need(model.forest is None or model.schema is not None, "model: a forest folder also needs a schema")
         need(config.shard.seconds > 0, "shard: seconds must be positive")
         need(config.shard.rows is None or config.shard.rows > 0, "shard: rows must be positive")
         need(config.previous is not None or not config.keep_valid, "keep_valid needs a previous run")
         later = config.training is not None and config.training.later is not None
         need(
             "evolving" not in scenarios or later or config.training is None,
-            "scenario 'evolving' needs rows that came later: training.later",
+            "scenario 'evolving' needs the rows collected since: set training.later",
         )
     if isinstance(config, SweepConfig):
         grid = config.sweep
@@ -264,28 +265,28 @@ def check_config(config: Any, where: str) -> None:
         need(0 < grid.first_share <= 1, "sweep: first_share must lie in (0, 1]")
         need(
             "evolving" not in scenarios or grid.first_share < 1,
-            "scenario 'evolving' needs a first forest trained on fewer rows: sweep.first_share = 0.8",
+            "scenario 'evolving' needs a first forest trained on fewer rows: set sweep.first_share = 0.8",
         )
     methods_of(config, where)
 
 
 def methods_of(config: Any, where: str = "config") -> list[Any]:
-    """The methods that the `[[method]]` tables ask for, lists of parameters multiplied out."""
+    """Return the methods of the `[[method]]` tables, one per combination of listed parameters."""
     from robustcf.methods.registry import methods_by_name
 
     kinds = methods_by_name()
     if not config.method:
         raise BadInput(f"{where}: no [[method]] given")
-    found: list[Any] = []
+    methods: list[Any] = []
     for table in config.method:
-        found += _methods(dict(table), kinds, where)
+        methods += _methods(dict(table), kinds, where)
     seen = set()
-    for method in found:
+    for method in methods:
         key = (method.name, method.alpha, method.beta, method.parameter)
-        if key in seen:  # the tables could not tell them apart
+        if key in seen:  # the result tables identify a method by these values
             raise BadInput(f"{where}: method {method} is listed twice")
         seen.add(key)
-    return found
+    return methods
 
 
 def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> list[Any]:
@@ -295,16 +296,17 @@ def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> lis
     names = [f.name for f in dataclasses.fields(kinds[name])]
     for key in table:
         if key not in names:
-            known = ", ".join(names) or "it takes none"
-            raise BadInput(f"{where}: method {name!r}: unknown key {key!r}; known here: {known}")
+            known = ", ".join(names) or "none"
+            raise BadInput(f"{where}: method {name!r}: unknown key {key!r}; allowed keys: {known}")
     if "method" in table:
         if not isinstance(table["method"], Mapping):
             raise BadInput(f"{where}: method {name!r}: method must be a table, not {table['method']!r}")
         table["method"] = _methods(dict(table["method"]), kinds, where)
     lists = [v if isinstance(v, list) else [v] for v in table.values()]
-    if (asked := math.prod(map(len, lists))) > MOST_METHODS:
+    if (count := math.prod(map(len, lists))) > MOST_METHODS:
         raise BadInput(
-            f"{where}: method {name!r}: its lists make {asked:,} methods; at most {MOST_METHODS:,}"
+            f"{where}: method {name!r}: the lists make {count:,} methods; "
+            f"at most {MOST_METHODS:,} are allowed"
         )
     made = []
     for values in itertools.product(*lists):
@@ -316,9 +318,9 @@ def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> lis
 
 
 def as_plain(config: Any) -> dict[str, Any]:
-    """The config as JSON can hold it, without credentials in its addresses."""
-    plain = json.loads(json.dumps(dataclasses.asdict(config)))
-    return typing.cast(dict[str, Any], _cleaned(plain))
+    """Return the config as JSON values, without the credentials in its addresses."""
+    values = json.loads(json.dumps(dataclasses.asdict(config)))
+    return typing.cast(dict[str, Any], _cleaned(values))
 
 
 def _cleaned(value: Any) -> Any:
@@ -330,15 +332,18 @@ def _cleaned(value: Any) -> Any:
 
 
 def config_hash(config: Any) -> str:
-    """SHA-256 of what decides the rows; where they are written and how they are cut do not."""
+    """Return the SHA-256 of all settings that decide the rows.
+
+    The output address, the shards and the workers' resources do not decide the rows.
+    """
     return plain_hash(as_plain(config))
 
 
-def plain_hash(plain: dict[str, Any]) -> str:
-    """The same of a config as a manifest holds it."""
-    plain = {**plain, "solver": dict(plain["solver"])}
+def plain_hash(stored: dict[str, Any]) -> str:
+    """Return the `config_hash` of a config stored in a manifest."""
+    decisive = {**stored, "solver": dict(stored["solver"])}
     for key in ("output", "shared", "shard"):
-        plain.pop(key, None)
+        decisive.pop(key, None)
     for key in ("memory_limit", "threads", "affinity", "licence"):
-        plain["solver"].pop(key, None)
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+        decisive["solver"].pop(key, None)
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Data sets by name or file, and the commands `robustcf datasets ...`."""
+"""Read data sets by name or from a file; the commands `robustcf datasets ...`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .errors import reporting_bad_input
 if TYPE_CHECKING:
     from robustcf.datasets import Dataset
 
-datasets_app = typer.Typer(no_args_is_help=True, help="The data sets: embedded, and the paper's eight.")
+datasets_app = typer.Typer(no_args_is_help=True, help="List, describe and download data sets.")
 
 
 def read_dataset(data: str) -> Dataset:
-    """A typed CSV file, or a data set that is known by its name."""
+    """Return the data set in a typed CSV file, or the data set of that name."""
     from robustcf.datasets import load, read_typed_csv
 
     if data.lower().endswith(".csv") or Path(data).is_file():
@@ -26,7 +26,7 @@ def read_dataset(data: str) -> Dataset:
 
 @datasets_app.command("list")
 def list_datasets() -> None:
-    """Every known data set, and where it was found."""
+    """List all data sets and where each was found."""
     from ..terminal.listing import print_list
 
     with reporting_bad_input():
@@ -37,7 +37,7 @@ def list_datasets() -> None:
 def describe(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or a typed CSV file.")],
 ) -> None:
-    """Rows, classes and features of a data set."""
+    """Show the rows, classes and features of a data set."""
     from ..terminal.listing import print_description
 
     with reporting_bad_input():
@@ -48,7 +48,7 @@ def describe(
 def fetch(
     name: Annotated[str, typer.Argument(help="One of the paper's data sets, such as german-credit.")],
 ) -> None:
-    """Download a data set of the paper into the user's cache, checked."""
+    """Download a data set of the paper into the user's cache and check it."""
     from robustcf.datasets import fetch as download
 
     with reporting_bad_input():

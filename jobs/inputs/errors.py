@@ -1,4 +1,4 @@
-"""What the user gave cannot be used: one line on the error stream, exit code 2."""
+"""Errors as one line on stderr: exit code 2 for bad input, 1 for a job that failed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .secrets import scrubbed
 
 
 class BadInput(typer.BadParameter):
-    """Bad input, in a line of its own."""
+    """Input that cannot be used; shown as one line, exit code 2."""
 
     def format_message(self) -> str:
         return one_line(self.message)
 
 
 class TaskFailed(RuntimeError):
-    """A task that failed for good: its own error, or crashes that retries did not outlast."""
+    """A task that raised an error, or that still crashed after all retries."""
 
     advice = "finished work is kept; run the same command to resume"
 
 
 def one_line(message: str) -> str:
-    """A message as it may be shown: one line without secrets, and nothing but text."""
+    """Return a message as one printable line without secrets."""
     return printable(" ".join(scrubbed(message).split()))
 
 
 @contextmanager
 def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
-    """The library's complaints (and `others`) as bad input; any other error is a bug and stays one."""
+    """Turn the library's errors (and `others`) into `BadInput`; let all other errors pass."""
     from robustcf import ForestError, SchemaError, SolverError
     from robustcf.datasets import DatasetError
 
@@ -44,14 +44,14 @@ def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def reporting_failures() -> Iterator[None]:
-    """A job that could not finish: one line, exit code 1, with advice. Signals are heard meanwhile."""
+    """Report a failed job in one line with advice, exit code 1; handle signals while it runs."""
     from ..cluster.signals import stoppable
 
     with stoppable():
         try:
             yield
         except (TaskFailed, OSError, MemoryError) as error:
-            said = one_line(str(error)) or "there is not enough memory"
+            message = one_line(str(error)) or "there is not enough memory"
             advice = getattr(error, "advice", TaskFailed.advice)
-            typer.echo(f"robustcf: {said}; {advice}", err=True)
+            typer.echo(f"robustcf: {message}; {advice}", err=True)
             raise typer.Exit(1) from error

@@ -1,4 +1,4 @@
-"""The user's own model, from wherever it is: a forest folder, a skops file, or (trusted) a pickle."""
+"""Read the user's model from any address: a forest folder, a skops file, or a trusted pickle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .tables import read_table
 from .uri import is_local, open_filesystem
 
 FILES = (".skops", ".joblib", ".pkl", ".pickle")
-# What a skops file of a pipeline may hold beyond what skops itself trusts: data, and names of types.
+# Types allowed in a skops file beyond those that skops trusts: they hold data or name other types.
 ALLOWED = {
     "builtins.object",
     "numpy.dtype",
@@ -47,10 +47,10 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model's file as bytes, to be opened where it is needed.
+    """A model's file as bytes; each worker opens it.
 
-    Ray's store hands out read-only objects, which a scikit-learn model may not be: a worker gets
-    the file and opens it itself. The bytes are an array, so that they are shared and not copied.
+    Objects from Ray's store are read-only, and a scikit-learn model must be writable. So a worker gets
+    the file and opens it. The bytes are a numpy array, which Ray shares without copying.
     """
 
     name: str
@@ -59,13 +59,13 @@ class ModelFile:
     trust_pickle: bool
 
     def open(self) -> Any:
-        """The scikit-learn model."""
+        """Load the scikit-learn model."""
         return _loaded(self.content.tobytes(), self.name, self.trust_pickle)
 
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model at an address; `read` and `file` are None for a forest folder, which knows no raw columns."""
+    """A model and its address; `read` and `file` are None for a forest folder (no raw columns)."""
 
     address: str
     forest: Forest
@@ -73,14 +73,14 @@ class OpenedModel:
     file: ModelFile | None = None
 
     def schema(self, address: str | None = None, data: pd.DataFrame | None = None) -> Schema:
-        """Its schema: a file's word first, then the model's, then what the data shows."""
+        """Return the schema: from the schema file, else the model, else the data."""
         if self.read is not None and address is not None:
             return self.read.schema(data, _document(address), without_secrets(address))
         if self.read is not None:
             return self.read.schema(data)
         if address is not None:
             return read_schema(address)
-        raise BadInput(f"{without_secrets(self.address)}: a forest folder needs a schema file beside it")
+        raise BadInput(f"{without_secrets(self.address)}: a forest folder also needs a schema file")
 
 
 def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
@@ -89,7 +89,7 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
     Raises
     ------
     BadInput
-        If it cannot be read, or would have to be trusted and is not.
+        If the model cannot be read, or is a pickle and `trust_pickle` is false.
     """
     if not address.lower().endswith(FILES) and not _is_file(address):
         return OpenedModel(address, open_forest(address), None)
@@ -101,7 +101,7 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
 
 
 def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) -> Any:
-    """The model in a file, and a word on stderr if another version of scikit-learn wrote it."""
+    """Load the model; with `warn`, say on stderr if another scikit-learn version wrote it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if _is_skops(content):
@@ -110,8 +110,8 @@ def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) 
             model = _load_pickle(content, shown)
         else:
             raise BadInput(
-                f"{shown}: a pickle can run any code when it is loaded. Store the model with skops, or, if "
-                "you trust the file, say --trust-pickle (in a config: trust_pickle = true under [model])"
+                f"{shown}: a pickle can run any code when it is loaded. Store the model with skops or, if "
+                "you trust the file, use --trust-pickle (in a config: trust_pickle = true under [model])"
             )
     for warning in caught if warn else ():
         if type(warning.message).__name__ == "InconsistentVersionWarning":
@@ -125,7 +125,7 @@ _judges: dict[tuple[str, str], Judge] = {}
 
 
 def judge_of(file: ModelFile, schema: Schema) -> Judge:
-    """The model in a file as the judge of raw rows, opened once per process."""
+    """Return the model as the judge of raw rows; each process opens the file once."""
     key = (file.digest, schema.fingerprint)
     if key not in _judges:
         _judges.clear()
@@ -134,9 +134,10 @@ def judge_of(file: ModelFile, schema: Schema) -> Judge:
 
 
 def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, Schema, ModelFile | None]:
-    """What a config's `[model]` means, and the model's file, which judges raw rows.
+    """Return the forest, the schema and the model file of a config's `[model]`.
 
-    Ranges that the model does not say come from the training rows. A forest folder has no such file.
+    Ranges that the model does not define come from the training rows. The file is None for a forest
+    folder.
     """
     address = model.forest if model.file is None else model.file
     assert address is not None  # the config was checked
@@ -148,7 +149,7 @@ def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, S
 
 
 def read_schema(address: str) -> Schema:
-    """A schema file at any address."""
+    """Read a schema file from any address."""
     text = _bytes(address)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "schema.toml"
@@ -157,18 +158,18 @@ def read_schema(address: str) -> Schema:
 
 
 def raw_rows(address: str, read: ReadModel) -> pd.DataFrame:
-    """The columns of a table that a model asks for."""
+    """Read the columns of a table that a model uses."""
     frame: pd.DataFrame = read_table(address, list(dict.fromkeys(t.name for t in read.tracks))).to_pandas()
     return frame
 
 
 def _is_whole(address: str | None, read: ReadModel) -> bool:
-    """Whether a schema file describes every column, so that no data needs to be looked at."""
+    """Whether a schema file describes every column, so that no data need be read."""
     if address is None:
         return False
     tables = _document(address).get("feature", [])
-    told = {t.get("name") for t in tables if isinstance(t, dict) and "kind" in t}
-    return told >= {track.name for track in read.tracks}
+    described = {t.get("name") for t in tables if isinstance(t, dict) and "kind" in t}
+    return described >= {track.name for track in read.tracks}
 
 
 def _document(address: str) -> dict[str, Any]:
@@ -204,12 +205,12 @@ def _load_skops(content: bytes, shown: str) -> Any:
     import skops.io
 
     try:
-        found = set(skops.io.get_untrusted_types(data=content))
-        if not found - ALLOWED:
-            return skops.io.loads(content, trusted=sorted(found))
-    except Exception as error:  # a broken file fails in any way
+        untrusted = set(skops.io.get_untrusted_types(data=content))
+        if not untrusted - ALLOWED:
+            return skops.io.loads(content, trusted=sorted(untrusted))
+    except Exception as error:  # a broken file can raise any exception
         raise BadInput(f"{shown}: not a readable skops file: {type(error).__name__}: {error}") from None
-    raise BadInput(f"{shown}: holds types that are not allowed: {', '.join(sorted(found - ALLOWED))}")
+    raise BadInput(f"{shown}: contains types that are not allowed: {', '.join(sorted(untrusted - ALLOWED))}")
 
 
 def _load_pickle(content: bytes, shown: str) -> Any:
@@ -217,5 +218,5 @@ def _load_pickle(content: bytes, shown: str) -> Any:
 
     try:
         return joblib.load(io.BytesIO(content))
-    except Exception as error:  # a pickle may run anything, and fail in any way
+    except Exception as error:  # a pickle can run any code and raise any exception
         raise BadInput(f"{shown}: cannot be loaded: {type(error).__name__}: {error}") from None

@@ -1,4 +1,4 @@
-"""`robustcf schema`: a commented schema file to edit, from a model and a table."""
+"""`robustcf schema`: write a commented schema file from a model and a table, for editing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .model_file import open_model, raw_rows
 from .tables import column_names, read_table
 
 HEAD = """\
-# The columns that {model} asks for, seen in {data}.
-# Edit it and name it as `schema` under [model], or with --schema. What may be said of a column:
-#   action = "free", "fixed", "increase" or "decrease": where its value may move
-#   lower, upper: bounds that no customer and no advice may pass; step: advice in whole multiples of it
-#   allowed = [...]: the only values that advice may end on
-#   weight: the price of its whole range (of half a change, for categories); unit, label: for people
+# The columns that {model} uses, with the values observed in {data}.
+# Edit this file, then give it as `schema` under [model] or with --schema. Keys of a column:
+#   action = "free", "fixed", "increase" or "decrease": how the value may move
+#   lower, upper: bounds for customers and advice; step: advice is a whole multiple of it
+#   allowed = [...]: the only values that advice may use
+#   weight: the cost of the whole range (for categories, of half a change); unit, label: for display
 #   at_most_up, forbidden, cost_table, [[link]], max_changes: see docs/constraints.md
-#   low, high: the range that counts as distance 1 and, without bounds, the limit of the search
+#   low, high: the range that counts as distance 1; without bounds, it also limits the search
 """
 CODING = ("transform", "codes", "missing")
 WIDTH = 100
-# Words in a column's name that make a move of it bad advice.
+# Words in a column's name which suggest that customers cannot or should not change it.
 FIXED = ("sex", "gender", "race", "ethnic", "nationality", "native", "religion", "birth", "citizen")
 RISING = ("age", "seniority", "tenure")
 
@@ -40,7 +40,7 @@ RISING = ("age", "seniority", "tenure")
 def write(
     model: str, data: str, output: str | None, label: str | None, trust_pickle: bool
 ) -> tuple[str, list[str]]:
-    """The text of the file, also written to `output`, if given; and a warning for each doubtful column."""
+    """Return the schema file's text and a warning per doubtful column; write it to `output` if given."""
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
         if opened.read is not None:
@@ -51,8 +51,8 @@ def write(
             schema = Schema.from_frame(frame)
             if len(schema.columns) != opened.forest.n_features:
                 raise BadInput(
-                    f"{data} encodes to {len(schema.columns)} columns, but the forest takes "
-                    f"{opened.forest.n_features}; name a label column with --label"
+                    f"{data} encodes to {len(schema.columns)} columns, but the forest has "
+                    f"{opened.forest.n_features}; if one is the label, name it with --label"
                 )
     text = schema_text(schema, frame, Path(model).name, Path(data).name)
     if output is not None:
@@ -67,7 +67,7 @@ def write(
 
 
 def schema_text(schema: Schema, frame: pd.DataFrame, model: str, data: str) -> str:
-    """A schema as TOML with comments; `Schema.from_toml` reads the same schema back."""
+    """Return a schema as commented TOML; `Schema.from_toml` reads the same schema back."""
     parts = [HEAD.format(model=one_line(model), data=one_line(data))]
     tables = tomllib.loads(schema.to_toml())["feature"]
     for feature, table in zip(schema.features, tables, strict=True):
@@ -87,7 +87,7 @@ def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) ->
     if (found := _sentinels(feature, column)) is not None:
         lines += [f"# WARNING: {_doubt(found)}.", f"# {_remedy(feature, found)}"]
     if advice := _advice(feature):
-        lines.append(f'# action = "{advice}"  # a suggestion, from its name')
+        lines.append(f'# action = "{advice}"  # suggested by the column name')
     coded = feature.transform is not None or feature.codes is not None
     skipped = {"name", "kind", "action", *CODING, *(("scaling",) if coded else ())}
     notes = {"weight": _price(feature), "allowed": _gone(feature)}
@@ -100,14 +100,14 @@ def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) ->
     coding = [_line(key, table[key]) for key in CODING if key in table]
     if coding:
         lines += [
-            "# How the model sees it. With a model file, that is read from the model, not from here.",
+            "# How the model encodes it. With a model file, the model decides and these lines are ignored.",
             *coding,
         ]
     return "\n".join(lines) + "\n"
 
 
 def _sentinels(feature: Feature, column: pd.Series) -> Sentinels | None:
-    """Numbers of a column that may stand for something else; only where they are part of the range."""
+    """Return numbers that may be codes such as "unknown", if they extend the column's range."""
     if not feature.is_number or feature.action == "fixed" or feature.allowed is not None:
         return None
     found = find_sentinels(numbers_of(column))
@@ -122,12 +122,12 @@ def _doubt(found: Sentinels) -> str:
     are = "is" if len(found.numbers) == 1 else "are"
     return (
         f"{numbers} ({rows}) {are} far from all other values ({found.low:.15g} to {found.high:.15g}) and "
-        "part of the range that counts as distance 1"
+        "extend the range that counts as distance 1"
     )
 
 
 def _remedy(feature: Feature, found: Sentinels) -> str:
-    """What to do. A range that also scales what the model sees cannot be changed; a bound can be set."""
+    """Return what to do. A range that scales the model's input cannot change, but bounds can be set."""
     scales = feature.scaling == "minmax" and feature.transform is None
     low, high = ("lower", "upper") if scales else ("low", "high")
     ends = []
@@ -135,17 +135,17 @@ def _remedy(feature: Feature, found: Sentinels) -> str:
         ends.append(f"{low} = {found.low:.15g}")
     if found.numbers[-1] > found.high:
         ends.append(f"{high} = {found.high:.15g}")
-    refused = " (customers beyond it are then refused)" if scales else ""
+    refused = " (customers outside it are then refused)" if scales else ""
     if feature.kind == "discrete":
         ends, refused = ["allowed to the other values"], ""
     return (
-        "If it means something else, such as unknown, make it a missing value and train again, or set "
+        "If it is a code, for example for unknown, make it a missing value and retrain, or set "
         f"{' and '.join(ends)}{refused}."
     )
 
 
 def _seen(feature: Feature, column: pd.Series) -> str:
-    """What the table shows of a column."""
+    """Return a summary of a column's values in the table."""
     gone = int(column.isna().sum())
     missing = f", {gone:,} missing" if gone else ""
     if feature.is_number:
@@ -188,7 +188,7 @@ def _line(key: str, value: Any, comment: str = "") -> str:
 
 
 def _wrapped(values: list[Any]) -> list[str]:
-    """A list's items in lines of bounded width."""
+    """Return a list's items in lines of bounded width."""
     lines, line = [], ""
     for item in map(_value, values):
         if line and len(line) + len(item) > WIDTH:
@@ -205,7 +205,7 @@ def _value(value: Any) -> str:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of text that hold only numbers, as numbers (a CSV file is read as text)."""
+    """Turn text columns that hold only numbers into numbers (CSV files are read as text)."""
     made = {}
     for name, column in frame.items():
         numbers = numbers_of(column)

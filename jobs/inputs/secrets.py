@@ -1,4 +1,4 @@
-"""Addresses without the credentials in them: what may be printed and stored."""
+"""Remove credentials from addresses before they are printed or stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_uri(address: str) -> bool:
 
 
 def without_secrets(address: str) -> str:
-    """A URI without user, password and secret parameters: what may be shown and stored.
+    """Return a URI without user, password and secret parameters, safe to show and store.
 
     >>> without_secrets("s3://me:hush@bucket/run?region=eu&secret_key=x")
     's3://bucket/run?region=eu'
@@ -26,7 +26,7 @@ def without_secrets(address: str) -> str:
         return address
     scheme, _, rest = address.partition("://")
     user, at, after = rest.rpartition("@")
-    # A secret may hold a / ? or # that nobody quoted; a path may hold an @ that ends no user.
+    # A secret may contain an unquoted / ? or #, and a path may contain an @ that ends no user name.
     if at and (":" in user or "/" not in user):
         container = f"{user.partition(':')[0]}@" if scheme.lower() in _CONTAINER else ""
         rest = container + after
@@ -36,7 +36,7 @@ def without_secrets(address: str) -> str:
 
 
 def scrubbed(text: str) -> str:
-    """Text for a person or a file, with every URI in it as `without_secrets` shows it.
+    """Return a text with the secrets removed from every URI in it.
 
     >>> scrubbed("cannot open 's3://me:hush@bucket/run': no route")
     "cannot open 's3://bucket/run': no route"

@@ -1,4 +1,4 @@
-"""Customer tables: Parquet or CSV, in pieces of bounded size, as the person who made them wrote them."""
+"""Read Parquet or CSV tables in pieces of bounded size, with values as the author wrote them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Plan:
-    """All chunks of a table, and what tells this state of its files from another."""
+    """All chunks of a table; `files` (path, size, time) shows whether a file changed."""
 
     chunks: list[Chunk]
     rows: int | None
@@ -40,7 +40,7 @@ class Plan:
 
 
 def plan_table(address: str, columns: Sequence[str]) -> Plan:
-    """Find the files, read their heads, and refuse what cannot be read or lacks a column."""
+    """Find the files and read their headers; refuse unreadable files and missing columns."""
     filesystem, files = find_files(address, ENDINGS)
     chunks: list[Chunk] = []
     rows: int | None = 0
@@ -69,7 +69,7 @@ def plan_table(address: str, columns: Sequence[str]) -> Plan:
 
 
 def _grouped(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups in runs of about a piece."""
+    """Yield consecutive row groups that together have about `PIECE` rows."""
     run: list[int] = []
     for g, size in enumerate(sizes):
         if run and sum(sizes[r] for r in run) + size > PIECE:
@@ -81,7 +81,7 @@ def _grouped(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The chunk's rows in pieces, the wanted columns only."""
+    """Yield the chunk's rows in pieces, with the given columns only."""
     filesystem = open_filesystem(chunk.address)[0]
     wanted = list(dict.fromkeys(columns))
     try:
@@ -90,7 +90,7 @@ def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Iterator[pa.Table]:
             return
         with pq.ParquetFile(filesystem.open_input_file(chunk.path)) as file:
             for batch in file.iter_batches(PIECE, row_groups=list(chunk.groups), columns=wanted):
-                # what pandas once noted in the file is not asked, and may be anything
+                # the metadata that pandas left in the file is ignored: it may be broken
                 table = pa.Table.from_batches([batch]).select(wanted).replace_schema_metadata(None)
                 table.validate(full=True)
                 yield table
@@ -99,26 +99,27 @@ def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def read_table(address: str, columns: Sequence[str]) -> pa.Table:
-    """A whole table, for training rows and points."""
+    """Read a whole table (training rows, points)."""
     parts = [piece for chunk in plan_table(address, columns).chunks for piece in read_chunk(chunk, columns)]
     try:
         return pa.concat_tables(parts, promote_options="permissive")
     except pa.ArrowException as error:
-        raise BadInput(f"{without_secrets(address)}: its files differ: {_first_line(error)}") from None
+        shown = without_secrets(address)
+        raise BadInput(f"{shown}: the files have different columns: {_first_line(error)}") from None
 
 
 def column_names(address: str) -> list[str]:
-    """The columns of a table, as its first file names them."""
+    """Return the column names in a table's first file."""
     filesystem, files = find_files(address, ENDINGS)
     if files[0].lower().endswith(".csv"):
         return _csv_columns(filesystem, files[0])
-    plan_table(address, [])  # says what is wrong with a file that cannot be read
+    plan_table(address, [])  # raises a clear error for an unreadable file
     with pq.ParquetFile(filesystem.open_input_file(files[0])) as file:
         return [str(name) for name in file.schema_arrow.names]
 
 
 def _csv_options(columns: Sequence[str] | None, include: Sequence[str]) -> Any:
-    # Everything as text: one bad number is one bad row, not a file that cannot be read.
+    # Read everything as text, so that a bad number spoils one row and not the whole file.
     types = None if columns is None else {name: pa.string() for name in columns}
     return pyarrow.csv.ConvertOptions(
         column_types=types, include_columns=list(include), strings_can_be_null=True, null_values=[""]
@@ -157,7 +158,7 @@ def _require(columns: Sequence[str], present: Sequence[str], path: str) -> None:
         if name not in present:
             raise BadInput(f"{path}: column {name!r} is missing")
         if list(present).count(name) > 1:
-            raise BadInput(f"{path}: column {name!r} is there twice")
+            raise BadInput(f"{path}: column {name!r} appears twice")
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Addresses of files: local paths and anything that pyarrow or fsspec opens."""
+"""Open file addresses: local paths and every URI that pyarrow or fsspec supports."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .secrets import is_uri, scrubbed, without_secrets
 
 
 def absolute(address: str, base: Path) -> str:
-    """A relative path seen from a folder; URIs and absolute paths as they are.
+    """Return a path made absolute from a folder; URIs and absolute paths stay unchanged.
 
-    As in a shell, `~` is home and `~name` is that user's, or a file of this name if there is no such user.
+    As in a shell, `~` is the home folder and `~name` that user's. Without such a user it is a file name.
     """
     return address if is_uri(address) else str((base / os.path.expanduser(address)).absolute())
 
 
 def parent_of(address: str) -> tuple[str, str]:
-    """The folder of an address, with its parameters, and the name in it.
+    """Return the folder of an address, with its URI parameters, and the name in the folder.
 
     >>> parent_of("s3://bucket/in/forest?region=eu")
     ('s3://bucket/in?region=eu', 'forest')
@@ -33,7 +33,7 @@ def parent_of(address: str) -> tuple[str, str]:
 
 
 def open_filesystem(address: str) -> tuple[Any, str]:
-    """The pyarrow filesystem of an address, and the path in it."""
+    """Return the pyarrow filesystem of an address and the path in it."""
     from pyarrow import fs
 
     if not is_uri(address):
@@ -41,20 +41,20 @@ def open_filesystem(address: str) -> tuple[Any, str]:
     try:
         filesystem, path = fs.FileSystem.from_uri(address)
         return filesystem, path
-    except (ValueError, OSError) as error:  # pyarrow does not know it; fsspec may
+    except (ValueError, OSError) as error:  # pyarrow does not support it; fsspec may
         try:
-            import fsspec  # type: ignore[import-not-found]
+            import fsspec
 
             other, path = fsspec.core.url_to_fs(address)
             return fs.PyFileSystem(fs.FSSpecHandler(other)), path
         except (ImportError, ValueError):
             shown = without_secrets(address)
-            said = scrubbed(str(error).replace(address, shown))
-            raise BadInput(f"{shown}: cannot be opened: {said}") from None
+            message = scrubbed(str(error).replace(address, shown))
+            raise BadInput(f"{shown}: cannot be opened: {message}") from None
 
 
 def base_of(address: str) -> str:
-    """The folder above a glob's first star, with the parameters of the address.
+    """Return the folder above a glob's first star, with the address's URI parameters.
 
     >>> base_of("s3://bucket/in/part-*.parquet?region=eu")
     's3://bucket/in?region=eu'
@@ -73,7 +73,7 @@ def is_local(address: str) -> bool:
 
 
 def find_files(address: str, endings: Sequence[str]) -> tuple[Any, list[str]]:
-    """The files that a path, folder or glob stands for, in rising order."""
+    """Return the filesystem and the sorted files of a path, folder or glob."""
     from pyarrow import fs
 
     shown = without_secrets(address)
@@ -98,7 +98,7 @@ def find_files(address: str, endings: Sequence[str]) -> tuple[Any, list[str]]:
         raise BadInput(f"{shown}: cannot be read: {error}") from None
     files = sorted(p for p in files if p.lower().endswith(tuple(endings)))
     if not files:
-        raise BadInput(f"{shown}: no file ending in {' or '.join(endings)} is there")
+        raise BadInput(f"{shown}: no file ending in {' or '.join(endings)} found")
     return filesystem, files
 
 
@@ -114,7 +114,10 @@ def _matches(path: str, pattern: str) -> bool:
 
 
 def _regex(pattern: str) -> str:
-    """`*` within a folder, `**` across folders (Python 3.13's glob.translate, in short)."""
+    """Return a glob as a regex: `*` within a folder, `**` across folders.
+
+    This is a short form of `glob.translate`, which needs Python 3.13.
+    """
     parts = re.split(r"(\*\*/?|\*|\?)", pattern)
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(words.get(part, re.escape(part)) for part in parts)

@@ -1,4 +1,4 @@
-"""`robustcf validate`: points made by any tool, asked of the forest and of forests trained again."""
+"""`robustcf validate`: check points made by any tool on the forest and on retrained forests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ POINTS = pa.schema(
 
 @dataclass(frozen=True)
 class PointsRequest:
-    """What was asked for on the command line."""
+    """The options of `robustcf validate`."""
 
     points: str
     forest: str
@@ -74,9 +74,9 @@ class PointsRequest:
 
 
 def validate_points(request: PointsRequest, address: str | None = None) -> pa.Table:
-    """Threshold test, predicted and measured validity of each point; written and returned."""
+    """Compute each point's threshold test and predicted and measured validity; write the table."""
     if not parent_of(request.output)[1].lower().endswith((".parquet", ".csv")):
-        raise BadInput(f"{request.output}: the output's name must end in .parquet or .csv")
+        raise BadInput(f"{request.output}: the output name must end in .parquet or .csv")
     with reporting_bad_input(ValueError):
         forest, schema = open_forest(request.forest), read_schema(request.schema)
         target = label_of(forest, request.target)
@@ -121,7 +121,7 @@ def _measured(
     scenarios = seeds_for(request.seed, request.validation)
     shared = tasks.put(forest)
     rows = tasks.start(load_training, training, schema, shared)
-    with stage("training again", sum(map(len, scenarios.seeds))) as progress:
+    with stage("retraining", sum(map(len, scenarios.seeds))) as progress:
         refs = [ref for _, _, ref in all_forests(tasks, shared, rows, scenarios)]
         for _ in fan_out(tasks.ray, lambda ref: tasks.start(_done, ref), refs, tasks.window):
             progress.advance(1)
@@ -135,7 +135,7 @@ def _measured(
 
 
 def _done(_: Any) -> None:
-    """Waits for its argument."""
+    """Do nothing; the task ends when its argument is ready."""
 
 
 def _score(forests: list[Forest], points: np.ndarray, target: Label, voting: Voting, _: int) -> np.ndarray:
@@ -156,7 +156,7 @@ def _by_scenario(
 def _facts(
     forest: Forest, points: np.ndarray, target: Label, voting: Voting, alpha: float, threshold: float
 ) -> list[dict[str, Any]]:
-    """What the explained forest alone says."""
+    """Return each point's columns that need only the explained forest."""
     if not len(points):
         return []
     score, predicted = forest.judged_score(points, target, voting)

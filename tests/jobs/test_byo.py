@@ -109,7 +109,8 @@ def test_the_schema_file_is_read_back_unchanged_and_has_advice(files: Path) -> N
     output = files / "schema.toml"
     run("schema", str(files / "model.skops"), str(files / "training.csv"), "--output", str(output))
     text = output.read_text(encoding="utf-8")
-    for words in ('# action = "fixed"  # a suggestion', "observed:", "missing", "How the model sees it"):
+    suggestion = '# action = "fixed"  # suggested by the column name'
+    for words in (suggestion, "observed:", "missing", "How the model encodes it"):
         assert words in text
     opened = open_model(str(files / "model.skops"))
     assert opened.read is not None
@@ -204,7 +205,7 @@ BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
         "either a forest folder or a file",
     ),
     "neither": ({"favourable": 1}, "either a forest folder or a file"),
-    "no-schema": ({"forest": "forest", "favourable": 1}, "a forest folder needs a schema"),
+    "no-schema": ({"forest": "forest", "favourable": 1}, "a forest folder also needs a schema"),
     "typo": ({"file": "model.skops", "favourable": 1, "trust_pickles": True}, "unknown key 'trust_pickles'"),
     "gone": ({"file": "gone.skops", "favourable": 1}, "gone.skops: cannot be read"),
     "label": ({"file": "model.skops", "favourable": 7}, "no class 7"),

@@ -38,7 +38,7 @@ def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
         ({"colour": 1}, "unknown key 'colour'"),
         ({"model": AUDIT["model"] | {"voitng": "soft"}}, "model: unknown key 'voitng'"),
         ({"model": AUDIT["model"] | {"voting": "loud"}}, "voting is 'loud'; choose among soft, hard"),
-        ({"model": AUDIT["model"] | {"favourable": [1]}}, "favourable must be a word or a number"),
+        ({"model": AUDIT["model"] | {"favourable": [1]}}, "favourable must be text or a number"),
         ({"customers": {}}, "customers: key 'data' is missing"),
         ({"customers": 3}, "expected a table, not 3"),
         ({"customers": {"data": 3}}, "data must be text, not 3"),
@@ -67,7 +67,7 @@ def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
         ({"method": [{"name": "naive"}, {"name": "naive"}]}, "listed twice"),
         (
             {"method": [{"name": "robust-saa", "alpha": [0.1] * 1500, "beta": [0.1] * 1500}]},
-            "its lists make 2,250,000 methods; at most 1,000",
+            "the lists make 2,250,000 methods; at most 1,000 are allowed",
         ),
     ],
 )

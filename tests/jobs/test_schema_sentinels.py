@@ -74,7 +74,7 @@ def test_a_sentinel_in_a_range_is_named_in_the_file_and_on_the_terminal(
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "cure"), [(True, "high = {:.15g}."), (False, "upper = {:.15g} (customers beyond it are")]
+    ("pipeline", "cure"), [(True, "high = {:.15g}."), (False, "upper = {:.15g} (customers outside it are")]
 )
 def test_a_range_that_scales_what_the_forest_sees_is_kept_and_a_bound_advised(
     pipeline: bool, cure: str, tmp_path: Path
