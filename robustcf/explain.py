@@ -239,9 +239,8 @@ class Explainer:
         predicted = self.forest.predict(encoded, self.voting)
         own = {i: self.forest.classes[predicted[k]] for k, i in enumerate(usable)}
         targets = {i: self._other(own[i]) if self.target is None else self.target for i in usable}
-        raws: list[dict[str, Value]] = [
-            {str(name): value for name, value in raw.items()} for raw in frame.iloc[usable].to_dict("records")
-        ]
+        records = frame.iloc[usable].to_dict("records") if usable else []
+        raws: list[dict[str, Value]] = [{str(name): v for name, v in raw.items()} for raw in records]
         votings = dict.fromkeys([self.voting, *map(self._voting, self.methods)])
         verdicts = {voting: ask(self.judge, raws, voting) for voting in votings} if self.judge else {}
         return _Table(read.numbers, read.reasons, usable, raws, encoded, own, targets, verdicts)
