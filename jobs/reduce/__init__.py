@@ -1,1 +1,1 @@
-"""Summary tables from the rows of a run."""
+"""Compute the summary tables of a run."""

@@ -1,4 +1,4 @@
-"""What a shard adds to the summary: counts and exact sums that can be added up in any order."""
+"""Counts and exact sums of one shard; their total does not depend on the order of shards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Group = tuple[Any, ...]
 
 @dataclass
 class Validity:
-    """One group under one scenario: (row, forest) pairs, and how many of them are valid."""
+    """Counts of (row, forest) pairs and of valid pairs, for one group and scenario."""
 
     pairs: int = 0
     valid: int = 0
@@ -46,7 +46,7 @@ class Validity:
 
 @dataclass
 class Part:
-    """One group; sums of floats are exact, in the units of `exact_sums`."""
+    """Counts and sums of one group; sums of floats are exact, in the units of `exact_sums`."""
 
     rows: int = 0
     points: int = 0
@@ -69,7 +69,7 @@ class Part:
 
 
 def add_counts(mine: Any, other: Any) -> None:
-    """Add what another has counted, field by field; what is no count is left alone."""
+    """Add the counts of another object field by field; skip fields that are not counts."""
     for f in fields(mine):
         value = getattr(other, f.name)
         if isinstance(value, int):
@@ -86,7 +86,7 @@ def merge(total: dict[Group, Part], more: Mapping[Group, Part]) -> None:
 def partial_of(
     run: RunFolder, shards: Sequence[str], cohorts: Sequence[str], n_methods: int
 ) -> dict[Group, Part]:
-    """The parts of some shards, added up."""
+    """Return the counts and sums of some shards, per group."""
     total: dict[Group, Part] = {}
     for shard in shards:
         table = read_shard(run, "counterfactuals", shard, _COLUMNS)
@@ -99,7 +99,7 @@ def partial_of(
 
 
 def _groupings(table: pa.Table, cohorts: Sequence[str]) -> Iterator[tuple[np.ndarray, list[Group]]]:
-    """All rows by method, then by method and the value of each cohort column."""
+    """Yield the groups by method, then by method and value of each cohort column."""
     keys = table.select(list(KEY)).to_pandas()
     yield _codes(keys.assign(cohort="", cohort_value=""))
     for name in cohorts:
@@ -111,14 +111,14 @@ def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
     grouped = frame.groupby(list(GROUP), dropna=False, sort=False, observed=True)
     codes = grouped.ngroup().to_numpy()
     first = np.unique(codes, return_index=True)[1]
-    plain = [
+    keys = [
         tuple(None if pd.isna(v) else v for v in row) for row in frame.iloc[first].itertuples(index=False)
     ]
-    return codes, plain
+    return codes, keys
 
 
 def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Per scenario, the matrix of valid (row with a point, forest) pairs, in the table's order."""
+    """Yield per scenario whether each (row with a point, forest) pair is valid, in table order."""
     if not run.exists(f"validation/{shard}"):
         return
     validation = read_shard(run, "validation", shard, ["instance_id", "scenario", "valid"])
@@ -213,7 +213,7 @@ def _add_validity(
 
 
 def _in_all(table: pa.Table, point: np.ndarray, n_methods: int) -> np.ndarray:
-    """Rows of instances for which every method of the run has a point."""
+    """Return which rows belong to instances with a point from every method of the run."""
     columns = ["dataset", "simulation", "n_trees", "instance_id"]
     instance = table.select(columns).to_pandas().groupby(columns, sort=False).ngroup().to_numpy()
     inside: np.ndarray = np.bincount(instance[point], minlength=instance.max() + 1)[instance] >= n_methods

@@ -1,4 +1,4 @@
-"""`robustcf reduce`: a run's rows as tables of validity, distance, changes, times and Pareto fronts."""
+"""`robustcf reduce`: summarise a run by validity, distance, changes, times and Pareto fronts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHARDS_PER_TASK = 8
 
 
 def _summary_schema(kind: str, validation: str) -> pa.Schema:
-    """The fixed columns; the metadata say which interval it is, and how exact a quantile."""
+    """Return the summary's columns; metadata name the kind of interval and a quantile's error."""
     wilson_or = "the wider of the Wilson interval over (row, forest) pairs and a cluster bootstrap over"
     clusters = {
         "sweep": f"{wilson_or} simulations",
@@ -80,7 +80,7 @@ def _summary_schema(kind: str, validation: str) -> pa.Schema:
 
 
 def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Table:
-    """Summarise a run; memory does not grow with its rows."""
+    """Summarise a run; memory use does not grow with the number of rows."""
     names = readable_shards(run, manifest)
     cohorts = manifest["config"].get("customers", {}).get("cohort", [])
     total: dict[Group, Part] = {}
@@ -98,7 +98,7 @@ def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Tab
 
 
 def reduce_folder(address: str, cluster: str | None = None, cpus: int | None = None) -> pa.Table:
-    """Summarise a run folder again."""
+    """Recompute the summary of a run folder."""
     run, manifest = require_run(address)
     with session(cluster, 1, cpus) as ray:
         return reduce_run(run, manifest, Tasks(ray, SolverChoice()))
@@ -168,7 +168,7 @@ def _figures(part: Part, validity: Validity, kind: str) -> dict[str, Any]:
 
 
 def _statuses(total: dict[Group, Part]) -> pa.Table:
-    """How many rows of each group have each status."""
+    """Return the number of rows per group and status."""
     rows = [
         dict(zip(GROUP, group, strict=True)) | {"status": status, "n": count}
         for group in sorted(total, key=_order)
@@ -179,7 +179,7 @@ def _statuses(total: dict[Group, Part]) -> pa.Table:
 
 
 def _order(group: Group) -> tuple[Any, ...]:
-    """Cohorts after the whole, a method's parameters in rising order, null first."""
+    """Return a sort key: the whole before cohorts, parameters rising, null first."""
     keyed = dict(zip(GROUP, group, strict=True))
     names = ("cohort", "cohort_value", "dataset", "n_trees", "method", "beta", "parameter", "alpha", "voting")
     return tuple((keyed[k] is not None, keyed[k] if keyed[k] is not None else 0) for k in names)
@@ -190,7 +190,7 @@ def _null(value: Any) -> Any:
 
 
 def write_summary_table(run: RunFolder, name: str, table: pa.Table | None) -> None:
-    """Publish a table as Parquet and as CSV."""
+    """Publish a table as Parquet and CSV."""
     if table is None:
         return
     run.publish_table(f"summary/{name}.parquet", table)

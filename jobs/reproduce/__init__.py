@@ -1,1 +1,1 @@
-"""`robustcf reproduce`: the paper's experiments and the page about them."""
+"""`robustcf reproduce`: run the paper's experiments and write the results page."""

@@ -1,4 +1,4 @@
-"""The experiments with the authors' own draw: one small file per simulation, made once."""
+"""Run the experiments that use the authors' rows and seeds; one small file per simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..terminal.progress import stage
 
 
 def missing_simulations(config: SweepConfig) -> list[int]:
-    """Simulations whose file is not there."""
+    """Return the simulations whose file is missing."""
     return [s for s in range(config.sweep.simulations) if not file_of(Path(config.output), s).is_file()]
 
 
@@ -27,7 +27,7 @@ def file_of(folder: Path, simulation: int) -> Path:
 
 
 def run_authors(ray: Any, config: SweepConfig, planned: int, data: Dataset) -> int:
-    """Run what is missing; `planned` is the authors' number of simulations, which their seeds hang on."""
+    """Run the missing simulations; `planned` is the authors' number, which decides their seeds."""
     with claimed(RunFolder(config.output)):
         return _run_missing(ray, config, planned, data)
 

@@ -1,4 +1,4 @@
-"""Finished runs of `robustcf reproduce` as tables, figures and one page."""
+"""Write the tables, figures and page of `robustcf reproduce` from its finished runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STUMP_ALPHA = 0.05
 def write_page(output: Path, earlier: Results | None = None) -> Path:
     """Read every run below `output`, and write `reproduction.md`, the tables and the figures.
 
-    What an earlier reproduction found stands beside them.
+    The results of an `earlier` reproduction are included.
     """
     found = (earlier or Results()).before(Results(read_rows(output), _seconds(output)))
     rows = found.rows
@@ -65,7 +65,7 @@ def write_page(output: Path, earlier: Results | None = None) -> Path:
 
 
 def read_rows(output: Path) -> pd.DataFrame:
-    """The rows of all runs whose shard has been validated."""
+    """Return the rows of all validated shards of all runs."""
     parts = []
     for name in ORDER:
         for shard in sorted((output / "runs" / name).glob("*/counterfactuals/*.parquet")):
@@ -96,7 +96,7 @@ def _shard(name: str, shard: Path, validation: Path) -> pd.DataFrame:
 
 
 def _seconds(output: Path) -> dict[tuple[str, str], float]:
-    """Wall time per (experiment, data set), over all times that it was gone on with."""
+    """Return the wall time per (experiment, data set), summed over all resumed runs."""
     total: dict[tuple[str, str], float] = {}
     path = output / CLOCK
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
@@ -117,7 +117,7 @@ def _dataset_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _guarantees(output: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """Prop. 5 for every row that was explained with stumps."""
+    """Return Prop. 5's guarantee for every row explained with stumps, per data set."""
     lines = []
     for name in figures.in_order(rows["dataset"]):
         data, run = load(name), RunFolder(str((output / "runs/stumps" / name).absolute()))
@@ -129,7 +129,7 @@ def _guarantees(output: Path, rows: pd.DataFrame) -> pd.DataFrame:
             chosen = data.X.iloc[part["instance_id"].astype(int).to_numpy()]
             numbers = encode.read_rows(data.schema, chosen).numbers
             found += [guarantee_of(forest, data.schema, row, STUMP_ALPHA) for row in numbers if forest]
-        if not found:  # of an earlier reproduction: its forests are not here
+        if not found:  # rows of an earlier reproduction, whose forests are not stored here
             continue
         lines.append(
             {
@@ -170,7 +170,7 @@ def _figures(output: Path, material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def _explained(output: Path, rows: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-    """Trajectories, and importance beside change; both need the points, so the run itself."""
+    """Yield trajectories and importance figures; both need the run folder for the points."""
     there = {name for name in set(rows["dataset"]) if (output / "runs/saa-100" / name).is_dir()}
     others = tuple(there - set(material_sets()))
     beside = {}
@@ -215,14 +215,14 @@ def _trajectory(data: Dataset, X: np.ndarray, points: pd.DataFrame, found: tuple
 
 
 def _average_change(data: Dataset, X: np.ndarray, points: pd.DataFrame) -> pd.Series:
-    """At 1 - α = 0.5, as the paper."""
+    """Return the mean absolute change per feature at 1 - α = 0.5, as in the paper."""
     own = points[points["alpha"] == points["alpha"].max()]
     before = X[own["instance_id"].astype(int).to_numpy()]
     return signed_changes(data.schema, before, np.stack(own["point"].tolist())).abs().mean()
 
 
 def _importance(output: Path, data: Dataset, X: np.ndarray) -> pd.Series:
-    """Of the first simulation's forest; kept, since it takes seconds."""
+    """Return the importances of the first simulation's forest; a file caches them."""
     path = output / "importance" / f"{data.name}.csv"
     if not path.is_file():
         run: Any = RunFolder(str((output / "runs/saa-100" / data.name).absolute()))

@@ -1,4 +1,4 @@
-"""`robustcf reproduce`: the paper's experiments, run or gone on with, then tables and figures."""
+"""`robustcf reproduce`: run or resume the paper's experiments, then write tables and figures."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .results import Results, read_results
 
 UNPROVED = ("feasible", "timeout")
 CLOCK = "wall.jsonl"
-AT_ONCE = 4  # sweeps side by side, if there are as many cores
+AT_ONCE = 4  # parallel sweeps, if there are as many cores
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be reproduced; nothing named means everything."""
+    """What to reproduce; empty `experiments` or `datasets` means all."""
 
     output: Path
     experiments: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Request:
 
 
 def reproduce(request: Request, address: str | None = None, cpus: int | None = None) -> int:
-    """Run what is missing, then write the page; the exit code."""
+    """Run the missing experiments, write the page, and return the exit code."""
     from .material import write_page
 
     if not 0 < request.fraction <= 1:
@@ -94,16 +94,16 @@ def _run_missing(
             _note_time(request.output, e.name, dataset, begin, cpus)
             return code
 
-        at_once = min(cpus_of(ray), AT_ONCE)  # the last hard row of one leaves the cores to another
+        at_once = min(cpus_of(ray), AT_ONCE)  # while one sweep solves its last hard row, others use the cores
         return max(side_by_side((partial(run, *each) for each in missing), at_once))
 
 
 def going_on(config: SweepConfig) -> SweepConfig | None:
-    """What is left to run in the folder of this sweep: None where all of it is done.
+    """Return the config with which to resume this sweep's folder, or None if it is complete.
 
-    Simulations are independent and answers do not depend on the time limit unless they hit it. So a
-    folder that was begun with fewer simulations or a shorter limit is gone on with, and one that
-    holds more than is asked for is taken as it is.
+    Simulations are independent, and an answer depends on the time limit only if it hit the limit. So a
+    folder with fewer simulations or a shorter limit is extended. A folder with more than requested is
+    used as it is.
     """
     run = RunFolder(config.output)
     manifest = run.manifest()
@@ -124,7 +124,7 @@ def going_on(config: SweepConfig) -> SweepConfig | None:
 
 
 def _lenders(output: Path, config: SweepConfig) -> list[RunFolder]:
-    """Runs of other experiments on the same data and design: their first forests need no training."""
+    """Return runs of other experiments with the same data and design, to reuse their forests."""
     mine, dataset = Path(config.output), config.sweep.datasets[0]
     found = []
     for folder in sorted((output / "runs").absolute().glob(f"*/{dataset}")):
@@ -152,7 +152,7 @@ def _sized(config: SweepConfig, simulations: int, time_limit: float) -> SweepCon
 
 
 def _forget_unproved(run: RunFolder, manifest: dict[str, Any]) -> None:
-    """Shards in which a row hit the old limit are made again."""
+    """Delete shards in which a row hit the old time limit, so that they are solved again."""
     for name, facts in list(manifest["shards"].items()):
         if any(facts.get("counts", {}).get(status) for status in UNPROVED):
             for file in (name, name.replace("counterfactuals/", "validation/")):
@@ -174,7 +174,7 @@ def _note_time(output: Path, name: str, dataset: str, begin: float, cpus: int | 
 
 @contextmanager
 def _data_folder(data: Path | None) -> Iterator[None]:
-    """Data sets are looked for in that folder meanwhile."""
+    """Search data sets in this folder while the context lasts."""
     before = os.environ.get(FOLDER_VARIABLE)
     if data is not None:
         if not data.is_dir():

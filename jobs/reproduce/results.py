@@ -1,7 +1,7 @@
-"""The rows of a reproduction as one small file: enough for every table, and to go on elsewhere.
+"""The rows of a reproduction in one small file, enough for every table and to resume elsewhere.
 
-`robustcf reproduce` writes `results.parquet` beside its page. Given to another call (`--results`), what it
-holds is shown beside that folder's own runs, and not run again.
+`robustcf reproduce` writes `results.parquet` next to its page. Another call reads it with `--results`:
+it includes these rows in its page and does not run them again.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Seconds = Mapping[tuple[str, str], float]  # wall time per (experiment, data set
 
 @dataclass(frozen=True)
 class Results:
-    """Rows of finished simulations, and the wall time that they took."""
+    """Rows of finished simulations and their wall time."""
 
     rows: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=ALL))
     seconds: Seconds = field(default_factory=dict)
 
     def covers(self, experiment: str, dataset: str, config: SweepConfig) -> bool:
-        """Whether every simulation that is asked for is there, with all its rows and methods."""
+        """Whether the results hold every requested simulation with all its rows and methods."""
         own = self.rows[(self.rows["experiment"] == experiment) & (self.rows["dataset"] == dataset)]
         sizes = own.groupby("simulation").size()
         whole = config.sweep.rows * len(methods_of(config))
@@ -49,7 +49,7 @@ class Results:
         return bool((wanted == whole).all())
 
     def before(self, newer: Results) -> Results:
-        """These, where the newer ones do not hold the same simulation."""
+        """Return the newer results plus the simulations that only these results hold."""
         if self.rows.empty or newer.rows.empty:
             return newer if self.rows.empty else self
         again = pd.MultiIndex.from_frame(self.rows[UNIT]).isin(pd.MultiIndex.from_frame(newer.rows[UNIT]))
@@ -60,7 +60,7 @@ class Results:
 
 
 def write_results(results: Results, path: Path) -> None:
-    """Whole or not at all."""
+    """Write the results file; an interrupted write leaves no partial file under its name."""
     seconds = [[*key, value] for key, value in results.seconds.items()]
     table = pa.Table.from_pandas(results.rows, preserve_index=False)
     table = table.replace_schema_metadata({NOTE: json.dumps({"seconds": seconds}).encode()})
@@ -70,7 +70,7 @@ def write_results(results: Results, path: Path) -> None:
 
 
 def read_results(path: Path) -> Results:
-    """What `write_results` wrote; anything else is bad input."""
+    """Read a file of `write_results`; raise `BadInput` for any other file."""
     try:
         table = pq.read_table(path)
         note = parse_json((table.schema.metadata or {})[NOTE])

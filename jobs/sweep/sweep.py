@@ -1,4 +1,4 @@
-"""`robustcf sweep`: data sets × simulations × forest sizes × methods, explained and validated."""
+"""`robustcf sweep`: explain and validate data sets × simulations × forest sizes × methods."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class SweepJob:
-    """What every task of a sweep needs to know."""
+    """The values that every task of a sweep needs."""
 
     run: RunFolder
     grid: Grid
@@ -75,20 +75,23 @@ def sweep(
     read: Callable[[str], Dataset] | None = None,
     title: str = "",
 ) -> int:
-    """Run or go on; the exit code.
+    """Run or resume a sweep; return the exit code.
 
-    `lenders` are runs of the same design, whose first forests are ours; `read` loads a data set; `title`
-    tells sweeps apart that run side by side.
+    `lenders` are runs of the same design: their first forests are reused. `read` loads a data set.
+    `title` names the sweep in progress texts, for sweeps that run in parallel.
     """
     run = RunFolder(config.output)
-    run.begun("sweep", config_hash(config))  # another run's folder is refused before anything is done
+    run.begun("sweep", config_hash(config))  # refuse another run's folder before any work
     with reporting_bad_input(ValueError):
         data = {d.name: d for d in map(read or read_dataset, config.sweep.datasets)}
     if len(data) < len(config.sweep.datasets):
         raise BadInput("sweep: two data sets have the same name")
     for d in data.values():
         if len(d) < config.sweep.rows + 2 or len(d.classes) != 2:
-            raise BadInput(f"data set {d.name}: {len(d)} rows of {len(d.classes)} classes are not enough")
+            raise BadInput(
+                f"data set {d.name} has {len(d)} rows and {len(d.classes)} classes; "
+                f"a sweep needs at least {config.sweep.rows + 2} rows and exactly 2 classes"
+            )
     question = Question(
         tuple(methods_of(config)),
         None,
@@ -116,7 +119,7 @@ def sweep(
 
 
 def _check_unchanged(run: RunFolder, manifest: dict[str, Any], hashes: dict[str, str]) -> None:
-    """Refuse to go on with other inputs or another version than the run was begun with."""
+    """Refuse to resume a run with changed inputs or versions."""
     if changed := check_versions(run, manifest):
         manifest["resumed_with"] = changed
     if manifest["data_hash"] != hashes:
@@ -203,7 +206,7 @@ def _go(
 
 
 def _seeds(config: SweepConfig, units: Sequence[Unit]) -> dict[str, Any]:
-    """Every seed that decides a forest; the validation seeds are in the rows."""
+    """Return the seed of each explained forest; the validation seeds are in the rows."""
     return {unit.shard.removesuffix(".parquet"): _forest_seed(config.seed, unit) for unit in units}
 
 
@@ -212,13 +215,13 @@ def _forest_seed(seed: int, unit: Unit) -> int:
 
 
 def explained_rows(seed: int, data: Dataset, rows: int, simulation: int) -> np.ndarray:
-    """The rows left out and explained: the same for every method and size of forest."""
+    """Return the held-out rows to explain, equal for all methods and forest sizes."""
     rng = np.random.default_rng(derive_seed(seed, "rows", data.name, simulation))
     return np.sort(rng.choice(len(data), rows, replace=False))
 
 
 def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
-    """All other rows, and which of them the first forest sees."""
+    """Return the training rows (all but the explained ones) and those of the first forest."""
     others = np.setdiff1d(np.arange(len(data)), explained_rows(job.seed, data, job.grid.rows, simulation))
     seed = derive_seed(job.seed, "first", data.name, simulation)
     first = first_rows(len(others), job.grid.first_share, seed)
@@ -226,7 +229,7 @@ def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
 
 
 def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
-    """The forest that is explained; kept in the run folder."""
+    """Load or train the explained forest, and store it in the run folder."""
     stored = stored_forest(job.run, unit.forest)
     if stored is not None:
         return stored
@@ -245,7 +248,7 @@ def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
 
 
 def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> ShardDone:
-    """Explain the simulation's rows with every method, and publish the shard."""
+    """Explain the simulation's rows with every method and publish the shard."""
     rows = split(job, data, unit.simulation)
     explainer = explainer_for(job.question, forest, data.schema, (rows.X[rows.first], rows.y[rows.first]))
     chosen = explained_rows(job.seed, data, job.grid.rows, unit.simulation)

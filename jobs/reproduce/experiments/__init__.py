@@ -1,4 +1,4 @@
-"""The paper's experiments and those beyond it, one TOML file each: a sweep, and where it is printed."""
+"""The experiments of the paper and beyond, one TOML file each: a sweep and its source."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TRIAL_LIMIT = 0.25  # seconds
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment; `own` holds tables that replace the sweep's on single data sets.
+    """One experiment; `own` maps a data set to tables that replace the experiment's.
 
-    `draw` "authors" means the rows and seeds of the authors' script instead of the sweep's.
+    With `draw` "authors", rows and seeds come from the authors' script and not from the sweep.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Experiment:
 
     @property
     def simulations(self) -> int:
-        """As many as the paper's."""
+        """The number of simulations in the paper."""
         return int(self.tables["sweep"]["simulations"])
 
     @property
@@ -44,16 +44,16 @@ class Experiment:
         return tuple(self.tables["sweep"]["datasets"])
 
     def chosen(self, datasets: Sequence[str]) -> tuple[str, ...]:
-        """The experiment's data sets among those asked for; a set that is not the paper's always counts."""
+        """Return the requested data sets that belong to the experiment or not to the paper."""
         if not datasets:
             return self.datasets
         return tuple(d for d in datasets if d in self.datasets or d not in PAPER_SETS)
 
     def config(self, dataset: str, fraction: float, output: str, time_limit: float) -> SweepConfig:
-        """The sweep of one data set.
+        """Return the sweep of one data set.
 
-        Simulations shrink with the fraction. Where less than one would be left, one row of one is
-        explained for a quarter of a second, and twenty retrained forests become two: a trial of the whole.
+        `fraction` scales the number of simulations. Below one simulation, the sweep becomes a quick trial:
+        one row of one simulation, a quarter of a second per solve, at most two retrained forests.
         """
         tables = dict(self.tables) | dict(self.own.get(dataset, {}))
         sweep = dict(tables["sweep"])
@@ -75,7 +75,7 @@ class Experiment:
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name; an unknown one is bad input."""
+    """Return the experiment of this name; raise `BadInput` if there is none."""
     if name not in ORDER:
         raise BadInput(f"no experiment {name!r}; choose among {', '.join(ORDER)}")
     tables = tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
