@@ -1,7 +1,7 @@
-"""What shards add to the report: counts, exact sums, and a few rows to look at, all mergeable.
+"""Mergeable parts of the report: counts, exact sums and a few rows per shard.
 
-The rows that are shown are chosen by a hash of their names (or by their time), so that neither the
-order of the shards nor how they are cut changes the report, and no process holds more than a few.
+Rows to show are chosen by a hash of their names, or by their time. The order and the size of the shards
+therefore do not change the report, and no process holds more than a few rows.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from ..reduce.partial import add_counts
 from ..run.rows import Key
 
-SAMPLE = {"answered": 150, "other": 50}  # customers shown: with an answer from every method, and without
+SAMPLE = {"answered": 150, "other": 50}  # customers shown, with and without an answer from every method
 SLOWEST = 20
-FAILED = 25  # shown of each status
+FAILED = 25  # rows shown per status
 LOOKED_AT = ("timeout", "error", "invalid_input", "feasible")
 NOT_ASKED = ("already_favourable", "invalid_input")
 METHOD = ("method", "alpha", "beta", "parameter")
 
 Place = tuple[str, int]  # data set and number of trees
-Chosen = tuple[int, dict[str, Any]]  # a row or a customer to show, after the hash that chose it
+Chosen = tuple[int, dict[str, Any]]  # a hash, and the row or customer that it selected
 
 
 @dataclass
 class MethodFacts:
-    """One method of one population; sums of floats are exact, in the units of `exact_sums`."""
+    """Counts and sums of one method of one population, in the exact units of `exact_sums`."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     reached: int = 0
@@ -46,7 +46,7 @@ class MethodFacts:
 
 @dataclass
 class Facts:
-    """One population: the customers of a data set under forests of one size."""
+    """Counts of one population: the customers of a data set with forests of one size."""
 
     seen: int = 0
     favourable: int = 0
@@ -62,7 +62,7 @@ class Facts:
 
 @dataclass
 class Found:
-    """Everything that some shards add."""
+    """The merged parts of some shards."""
 
     places: dict[Place, Facts] = field(default_factory=dict)
     sample: dict[str, list[Chosen]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Found:
         self.slow = sorted(self.slow + other.slow, key=lambda r: (-r[1]["seconds"], r[0]))[:SLOWEST]
 
     def limits(self) -> dict[str, int]:
-        """Hashes above which nobody can join a sample that is full."""
+        """Return, for each full sample, the hash above which no customer can join it."""
         return {name: rows[-1][0] for name, rows in self.sample.items() if len(rows) == SAMPLE[name]}
 
 

@@ -1,4 +1,4 @@
-"""The rows that the report shows one by one: a sample of customers, the slow, the failed."""
+"""Prepare the single rows of the report: sampled customers, slow rows and failed rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Names = Mapping[Place, str]
 
 
 def customers(found: Found, names: Names, schema_of: Callable[[str], Schema | None]) -> tuple[Customer, ...]:
-    """The sample, in the order of the hash that chose it."""
+    """Return the sample in the order of its hashes."""
     chosen = sorted((c for rows in found.sample.values() for c in rows), key=lambda c: c[0])
     return tuple(_customer(c, names, schema_of(c["dataset"])) for _, c in chosen)
 
@@ -61,7 +61,7 @@ def _headline_first(scenario: str) -> tuple[bool, str]:
 
 
 def _change(change: Mapping[str, Any], schema: Schema | None) -> tuple[str, str, str]:
-    """Label, from, to: the new value in full, since a rounded one need not flip the decision."""
+    """Return label, old and new value, unrounded: a rounded value may not flip the decision."""
     from robustcf.counterfactual import Change
     from robustcf.show import change_rows
 
@@ -80,7 +80,7 @@ def slow_rows(found: Found, names: Names) -> tuple[Row, ...]:
 
 
 def failed_rows(found: Found, names: Names) -> tuple[Row, ...]:
-    """Rows without a full answer; what a customer's methods have in common is one line."""
+    """Return rows without a full answer; equal rows of a customer's methods become one line."""
     made: dict[tuple[str, ...], list[Row]] = {}
     for status in LOOKED_AT:
         for _, record in found.failed.get(status, ()):

@@ -1,4 +1,4 @@
-"""`robustcf report`: a run folder as one HTML file, RUN/report.html."""
+"""`robustcf report`: write a run folder's report as one HTML file, RUN/report.html."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ SHARDS_PER_TASK = 8
 
 
 def report_folder(address: str) -> str:
-    """Write the report of a run folder; says where it is."""
+    """Write the report of a run folder and return its address."""
     run, manifest = require_run(address)
     try:
         manifest["report"] = report_run(run, manifest)
-        if manifest["state"] == "complete":  # a run that is going on writes its manifest itself
+        if manifest["state"] == "complete":  # an active run writes its own manifest
             run.write_manifest(manifest)
         return run.showing("report.html")
     except (*BROKEN, KeyError) as error:
-        raise BadInput(f"{run.shown}: its files are damaged or not ours: {error}") from error
+        raise BadInput(f"{run.shown}: files are damaged or were not written by robustcf: {error}") from error
 
 
 def report_run(
@@ -107,7 +107,7 @@ def _content(
 
 
 def _n_classes(run: RunFolder) -> int:
-    """Classes of the run's forest. A sweep keeps none; it asks for the other of two classes."""
+    """Return the number of classes of the run's forest; a sweep stores no forest and has two."""
     if not run.exists("forest/forest.json"):
         return 2
     try:
@@ -121,7 +121,7 @@ def _name(place: Place, several: bool) -> str:
 
 
 class _Schemas:
-    """The schemas as used, by data set; without one, features keep their bare names."""
+    """The run's schemas by data set; without a schema, features are shown by name."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
@@ -205,7 +205,7 @@ def _since(
     tasks: Tasks | None,
     previous: str | None,
 ) -> Since | None:
-    """None where the run names no earlier one."""
+    """Compare with the previous run; None if the run names no previous run."""
     named = previous or manifest.get("config", {}).get("previous")
     if named is None:
         return None
@@ -221,7 +221,11 @@ def _since(
     except (BadInput, OSError):
         before = None
     if before is None:
-        return Since(earlier.shown, "it cannot be read any more: only what this run noted is shown", **common)
+        return Since(
+            earlier.shown,
+            "the previous run cannot be read; the report shows only what this run recorded",
+            **common,
+        )
     earlier_summary = Summary.read(earlier)
     key = _compared(found, earlier_summary)
     counts: Counter[tuple[str, ...]] = Counter()
@@ -235,7 +239,7 @@ def _since(
         for _, part in _each(tasks, compare, [(*sides, key, k, parts) for k in range(parts)]):
             counts.update(part)
     except (OSError, ValueError, TaskFailed, BadInput) as error:
-        counts, problem = Counter(), f"its rows could not be compared: {error}"
+        counts, problem = Counter(), f"the rows of the previous run could not be compared: {error}"
     return Since(
         earlier.shown,
         problem,
@@ -255,7 +259,7 @@ def _since(
 
 
 def _compared(found: Found, earlier: Summary) -> Key | None:
-    """The strictest method that both runs have; else any that both have."""
+    """Return the strictest robust method of both runs, else any method of both."""
     facts = found.places[min(found.places)]
     both = {key: facts.methods[key] for key in facts.methods if key in earlier.methods}
     return headline(Facts(methods=both)) or next(iter(both), None)

@@ -1,4 +1,4 @@
-"""From the rows of a shard to its part of the report, one row group in memory at a time."""
+"""Compute a shard's part of the report, with one row group in memory at a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SHOWN = (
 )  # fmt: skip
 _WHO = ("dataset", "simulation", "n_trees", "instance_id", "cohort")
 _COLUMNS = [*_WHO, "best_score_gap", "verified", *_SHOWN]
-_MOST = 2**64 - 1  # no hash is above it
+_MOST = 2**64 - 1  # the largest hash
 
 
 def look_at(run: RunFolder, shards: Sequence[str]) -> Found:
-    """What these shards add, one row group in memory at a time."""
+    """Return the merged parts of these shards, with one row group in memory at a time."""
     found = Found()
     for shard in shards:
         own = Found()
@@ -42,7 +42,7 @@ def look_at(run: RunFolder, shards: Sequence[str]) -> Found:
 
 
 def _by_place(table: pa.Table) -> Iterator[pa.Table]:
-    """A shard holds one data set and one size of forest; a folder of another make might not."""
+    """Split a row group by data set and forest size; our own shards hold only one of each."""
     places = table.select(["dataset", "n_trees"]).group_by(["dataset", "n_trees"], use_threads=False)
     distinct = places.aggregate([]).to_pylist()
     for place in distinct:
@@ -54,7 +54,7 @@ def _by_place(table: pa.Table) -> Iterator[pa.Table]:
 
 
 class _Group:
-    """Rows of one population, `methods` of them for each customer, in one order."""
+    """Rows of one population, with `methods` rows per customer, always in the same order."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table.combine_chunks()
@@ -87,7 +87,7 @@ class _Group:
         return self._matrix(self.table[name].to_numpy().astype(np.float64))
 
     def found(self, limits: Mapping[str, int]) -> Found:
-        """What they add; nobody joins the sample whose hash is above its kind's limit."""
+        """Return these rows' part; customers with a hash above the limit are not sampled."""
         place = (self.table["dataset"][0].as_py(), int(self.table["n_trees"][0].as_py()))
         facts = Facts(
             seen=len(self.status),
@@ -137,7 +137,7 @@ class _Group:
         facts.answers = facts.reached
 
     def _levers(self) -> list[MethodFacts]:
-        """Which features the answers change, by how much, and (for words) from what to what."""
+        """Count the changed features, their changes, and for categories the old and new values."""
         facts = [MethodFacts() for _ in self.keys]
         answers = self.table["changes"].filter(pa.array(self.reached.ravel())).combine_chunks()
         owner = np.flatnonzero(self.reached.ravel())[pc.list_parent_indices(answers).to_numpy()] % self.m
@@ -201,7 +201,7 @@ class _Group:
         first = np.tile(np.arange(self.m) == 0, len(self.status))
         for name in LOOKED_AT:
             mask = self.status.ravel() == name
-            if name == "invalid_input":  # a customer who cannot be read is one row here, not one per method
+            if name == "invalid_input":  # list an unreadable customer once, not once per method
                 mask &= first
             if mask.any():
                 found[name] = self._rows(_smallest(hashes, mask, FAILED))
@@ -209,7 +209,7 @@ class _Group:
 
 
 def _hash(table: pa.Table, ids: np.ndarray, m: int) -> np.ndarray:
-    """A hash of each customer's name: chooses the sample."""
+    """Return a hash of each customer's name, which selects the sample."""
     simulations = table["simulation"].to_numpy()[::m]
     dataset = table["dataset"][0].as_py()
     names = [f"{dataset}/{s}/{i}" for s, i in zip(simulations, ids[::m], strict=True)]
@@ -223,7 +223,7 @@ def _smallest(hashes: np.ndarray, mask: np.ndarray, n: int) -> np.ndarray:
 
 
 def _add_validity(run: RunFolder, shard: str, customers: Iterable[Mapping[str, Any]]) -> None:
-    """For the customers shown: in how many retrained forests each answer holds."""
+    """Add, for the customers shown, how many retrained forests accept each answer."""
     rows = {
         (c["instance_id"], c["simulation"], *(row[k] for k in METHOD)): row
         for c in customers

@@ -1,4 +1,4 @@
-"""What changed since the previous run: forests, settings, customers, and what each of them was told."""
+"""Compare a run with the previous one: settings, customers and their outcomes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..run.reader import read_shard
 from ..run.rows import Key
 from .parts import METHOD
 
-AT_A_TIME = 2_000_000  # customers of a run in memory at a time; larger runs are compared in several parts
+AT_A_TIME = 2_000_000  # customers in memory; larger runs are compared in several parts
 STATES = (
     "favourable",
-    "denied, has recourse",
-    "denied, proved to have none",
+    "denied, with recourse",
+    "denied, proved none",
     "denied, unresolved",
     "could not be read",
 )
@@ -35,7 +35,7 @@ _STATE = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs, the number of methods in its rows, and its shards."""
+    """One of the two runs: its folder, its number of methods and its shards."""
 
     run: RunFolder
     methods: int
@@ -43,16 +43,17 @@ class Side:
 
 
 def parts_for(*manifests: Mapping[str, Any]) -> int:
-    """In how many parts two runs are compared."""
+    """Return the number of parts in which two runs are compared."""
     rows = max(int(m.get("plan", {}).get("rows", 0)) for m in manifests)
     return max(1, math.ceil(rows / AT_A_TIME))
 
 
 def compare(before: Side, after: Side, method: Key | None, part: int, parts: int) -> Counter[tuple[str, ...]]:
-    """Counts over the customers whose hashed name falls into one part.
+    """Count the customers whose hashed name falls into one part.
 
-    `("new",)`, `("gone",)`, `("changed",)` and `("unchanged",)` say what became of the rows;
-    `(then, now)` what each customer who is in both runs was told about one method (None: about the first).
+    The keys `("new",)`, `("gone",)`, `("changed",)` and `("unchanged",)` count rows. The keys
+    `(previous state, current state)` count customers of both runs by their outcome with `method`, or with
+    the first method if it is None.
     """
     old, new = (_customers(side, method, part, parts) for side in (before, after))
     _, i, j = np.intersect1d(old[0], new[0], assume_unique=True, return_indices=True)
@@ -69,7 +70,7 @@ def compare(before: Side, after: Side, method: Key | None, part: int, parts: int
 def _customers(
     side: Side, method: Key | None, part: int, parts: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hashed names, the first half of their rows' digests, and their states."""
+    """Return hashed names, the first halves of the rows' digests, and states."""
     pieces = list(_pieces(side, method, part, parts))
     if not pieces:
         return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
@@ -87,7 +88,7 @@ def _pieces(
         if not len(keys):
             continue
         if len(table) != len(keys) * side.methods:
-            raise ValueError(f"{name} does not hold {side.methods} rows for each customer")
+            raise ValueError(f"{name} does not have {side.methods} rows for each customer")
         columns = zip(*(table[c].slice(0, side.methods).to_pylist() for c in METHOD), strict=True)
         order = list(columns)
         at = order.index(method) if method in order else 0
@@ -100,7 +101,7 @@ def _pieces(
 
 
 def settings_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Settings and versions that differ: name, then, now."""
+    """Return settings and versions that differ, as (name, previous, current)."""
     one, other = (dict(flat(m.get("config", {}))) | _versions(m) for m in (before, after))
     apart = ("output", "previous", "shared", "shard.")
     names = [n for n in dict.fromkeys([*one, *other]) if not n.startswith(apart)]
@@ -112,7 +113,7 @@ def _versions(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """A config as dotted names and plain text.
+    """Flatten a config into dotted names and texts.
 
     >>> list(flat({"model": {"voting": "soft"}, "seed": 1}))
     [('model.voting', 'soft'), ('seed', '1')]

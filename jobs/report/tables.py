@@ -1,4 +1,4 @@
-"""From counts and summary tables to the values of the report, in the customers' own units."""
+"""Turn counts and summary tables into the values of the report, in original units."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..run.rows import Key
 from .parts import METHOD, Facts, MethodFacts, Place
 
 ROBUST = ("direct-saa", "robust-saa", "convex-approximation")
-MOST_GROUPS = 40  # values of a cohort column on the page; the tables have them all
+MOST_GROUPS = 40  # values of a cohort column on the page; summary.csv has all of them
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The tables of `robustcf reduce`: their lines, and what their columns' metadata say."""
+    """The summary tables of `robustcf reduce`: their lines and their column metadata."""
 
     lines: tuple[dict[str, Any], ...]
     statuses: tuple[dict[str, Any], ...]
@@ -51,12 +51,12 @@ class Summary:
         return str(metadata.get(key.encode(), b"").decode())
 
     def of(self, place: Place, key: Key, cohort: str = "", value: str | None = "") -> list[dict[str, Any]]:
-        """The lines of one method and group, one per scenario."""
+        """Return the lines of one method and group, one per scenario."""
         wanted = (*place, *key, cohort, value)
         return [line for line in self.lines if _group(line) == wanted]
 
     def beside(self, earlier: Summary) -> Iterator[tuple[str, Estimate, Estimate, Estimate, Estimate]]:
-        """Methods of both runs, nearest first: distance then and now, validity then and now."""
+        """Return previous and current distance and validity of the methods of both runs."""
         seen = set()
         for line in sorted(self.lines, key=lambda o: o["distance"] or 0.0):
             group = _group(line)
@@ -87,7 +87,7 @@ def _estimate(line: Mapping[str, Any], name: str) -> Estimate:
 
 
 def headline(facts: Facts) -> Key | None:
-    """The sampled-trees method that asks for the highest score."""
+    """Return the SAA method with the highest threshold."""
     robust = [key for key in facts.methods if key[0] in ("direct-saa", "robust-saa")]
     return max(robust, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
 
@@ -101,7 +101,7 @@ def population(
     cohorts: Sequence[str] = (),
     n_classes: int = 2,
 ) -> Population:
-    """One population of the report."""
+    """Return one population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
     least = "an answer to the mildest method"
     if _has_naive(facts):
@@ -135,7 +135,7 @@ def _has_naive(facts: Facts) -> bool:
 
 
 def rank(item: tuple[Key, MethodFacts]) -> tuple[Any, ...]:
-    """Naive, then the robust methods in rising demand, then the others."""
+    """Sort naive first, then robust methods by threshold, then the others."""
     (name, alpha, beta, parameter), facts = item
     kind = 0 if name == "naive" else 1 if name in ROBUST else 2
     return kind, facts.threshold or 0.0 if kind == 1 else 0.0, name, alpha or 0, beta or 0, parameter or 0
@@ -178,7 +178,7 @@ def _mean(total: int, rows: int) -> float | None:
 
 
 def _levers(facts: Facts, schema: Schema | None) -> Iterator[Lever]:
-    """Features by their use over all methods, most used first."""
+    """Return the features, most used first over all methods."""
     total: Counter[str] = Counter()
     for method in facts.methods.values():
         total.update(method.uses)
@@ -195,7 +195,7 @@ def _label(schema: Schema | None, name: str) -> str:
 
 
 def _typical(facts: MethodFacts, name: str, schema: Schema | None) -> str:
-    """A number's mean change in its own unit, a word's most frequent change."""
+    """Return a number's mean change with its unit, or a category's most frequent change."""
     uses = facts.uses[name]
     if not uses:
         return "–"
@@ -211,18 +211,18 @@ def _typical(facts: MethodFacts, name: str, schema: Schema | None) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits, thousands marked."""
+    """Format with at least three significant digits and thousands separators."""
     digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
     return f"{round(value, digits):,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
 
 
 def _groups(place: Place, facts: Facts, summary: Summary, cohorts: Sequence[str]) -> tuple[list[Group], int]:
-    """The largest groups of each cohort column, by their names."""
+    """Return the largest groups of each cohort column, sorted by name."""
     statuses: dict[tuple[Any, ...], Counter[str]] = {}
     for line in summary.statuses:
         statuses.setdefault(_group(line), Counter())[line["status"]] += line["n"]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for line in summary.lines:  # the first scenario stands for the group
+    for line in summary.lines:  # the first scenario represents the group
         if line["cohort"] and (line["dataset"], line["n_trees"]) == place:
             lines.setdefault(_group(line), line)
     sizes = Counter({(o["cohort"], o["cohort_value"]): o["n"] for o in lines.values()})

@@ -1,4 +1,4 @@
-"""The self-contained HTML report: plain values in, one page out. Reads no file and asks no network."""
+"""Render plain values as one self-contained HTML page; reads no run files and no network."""
 
 from robustcf.report.content import Report
 from robustcf.report.page import render

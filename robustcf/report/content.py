@@ -1,6 +1,6 @@
-"""What a report shows, as plain values: counts, means with intervals, and text as it came from the data.
+"""The values of a report: counts, means with intervals, and text from the data.
 
-Nothing in here is HTML. Whoever fills these values does not escape them; `page.py` does, everywhere.
+Nothing here is HTML. These values hold unescaped text; `page.py` escapes all of it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-SMALL = 30  # answers below which a group's mean is marked as one of a small group
+SMALL = 30  # a group with fewer answers is marked as small
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its interval; None where there is nothing to tell."""
+    """A mean with its interval; None where it is unknown."""
 
     value: float | None = None
     low: float | None = None
@@ -22,7 +22,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The denied customers by what is known of them; the three add up to all of them."""
+    """Denied customers by outcome: answer found, proved to have none, or unresolved."""
 
     question: str
     reached: int
@@ -36,7 +36,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Validity:
-    """How often a method's answers hold when the forest is trained again, under one scenario."""
+    """How often retrained forests accept a method's answers, under one scenario."""
 
     scenario: str
     all: Estimate
@@ -69,7 +69,7 @@ class MethodLine:
 
     @property
     def ratio(self) -> float | None:
-        """Distance over the naive one, on the same customers."""
+        """Mean distance divided by the naive mean distance, on the same customers."""
         if self.naive or not self.naive_paired or self.distance_paired is None:
             return None
         return self.distance_paired / self.naive_paired
@@ -91,7 +91,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Lever:
-    """A feature, and how each method uses it (in the order of the methods)."""
+    """A feature and how each method uses it, in the order of the methods."""
 
     label: str
     uses: tuple[Use, ...]
@@ -118,7 +118,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Population:
-    """Customers that one forest, or one set of simulations, decided on."""
+    """The customers of one forest or of one set of simulations."""
 
     name: str
     seen: int
@@ -132,7 +132,7 @@ class Population:
     levers: tuple[Lever, ...] = ()
     groups: tuple[Group, ...] = ()
     groups_left_out: int = 0
-    n_classes: int = 2  # with more, half of the votes is more than the decision needs
+    n_classes: int = 2  # with more than two, a class can win with less than half of the votes
 
     def method(self, title: str | None) -> MethodLine | None:
         return next((m for m in self.methods if m.title == title), None)
@@ -147,12 +147,12 @@ class Population:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The methods that stand for the run in figures: the naive one beside the headline."""
+        """The methods that figures compare: naive and the headline method."""
         both = (self.naive, self.robust_method)
         return tuple(m.title for m in both if m is not None) or tuple(m.title for m in self.methods[:1])
 
     def groups_by(self, cohort: str) -> list[list[Group]]:
-        """The compared methods' lines for each value of a cohort column, in the order of `groups`."""
+        """Return the compared methods' lines per value of a cohort column, in the order of `groups`."""
         by_value: dict[str, list[Group]] = {}
         for group in self.groups:
             if group.cohort == cohort and group.method in self.compared:
@@ -165,7 +165,7 @@ class Population:
 
     @property
     def some_fall_short(self) -> bool:
-        """Whether means also cover points that only come as near to a threshold as they can."""
+        """Whether means include points that do not reach the threshold."""
         return any(m.outcomes.none for m in self.methods)
 
     @property
@@ -175,7 +175,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Advice:
-    """One method's answer to one customer, in the customer's own units."""
+    """One method's answer for one customer, in original units."""
 
     method: str
     status: str
@@ -186,7 +186,7 @@ class Advice:
     threshold: float | None
     gap: float | None
     predicted: float | None
-    held: tuple[tuple[str, int, int], ...] = ()  # scenario, forests that agree, forests
+    held: tuple[tuple[str, int, int], ...] = ()  # scenario, forests that accept it, all forests
     best_score: float | None = None
 
 
@@ -202,7 +202,7 @@ class Customer:
 
     @property
     def same_for_all(self) -> bool:
-        """Whether every method ended in the same way, without a point."""
+        """Whether every method has the same status and reason, and none has a change."""
         first = self.advice[0]
         return all(
             (a.status, a.reason) == (first.status, first.reason) and not a.changes for a in self.advice
@@ -210,7 +210,7 @@ class Customer:
 
     @property
     def outcome(self) -> str:
-        """`answered` by every method, `none` proved for one of them, else `open`."""
+        """`open` if a method failed, else `none` if one has no recourse, else `answered`."""
         statuses = {a.status for a in self.advice}
         if statuses & {"timeout", "error"}:
             return "open"
@@ -219,7 +219,7 @@ class Customer:
 
 @dataclass(frozen=True)
 class Row:
-    """One row worth looking at: slow, or without a full answer."""
+    """One row to inspect: slow, or without a complete answer."""
 
     name: str
     population: str
@@ -234,7 +234,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Survival:
-    """Recourses of the earlier run, and how many of them the new forest still grants."""
+    """How many recourses of the previous run the new forest still accepts."""
 
     method: str
     given: int
@@ -248,14 +248,14 @@ class Since:
 
     run: str
     problem: str | None = None
-    same: tuple[tuple[str, bool], ...] = ()  # what (forest, rows, ...), and whether it is the same
+    same: tuple[tuple[str, bool], ...] = ()  # name (forest, data, ...) and whether it is the same
     survival: tuple[Survival, ...] = ()
     copied: int = 0
     solved: int = 0
     customers: Mapping[str, int] = field(default_factory=dict)  # new, gone, changed, unchanged
-    moves: tuple[tuple[str, str, int], ...] = ()  # state then, state now, customers in both
-    question: str = ""  # what the states are about
-    settings: tuple[tuple[str, str, str], ...] = ()  # key, then, now
+    moves: tuple[tuple[str, str, int], ...] = ()  # previous state, current state, number of customers
+    question: str = ""  # the method that the states refer to
+    settings: tuple[tuple[str, str, str], ...] = ()  # key, previous value, current value
     figures: tuple[
         tuple[str, Estimate, Estimate, Estimate, Estimate], ...
     ] = ()  # method, distance and validity
@@ -263,7 +263,7 @@ class Since:
 
 @dataclass(frozen=True)
 class Doubts:
-    """Counts behind the section on what is not proved; rows, not customers."""
+    """Numbers of rows (not customers) for the section on what is not proved."""
 
     feasible: int = 0
     worst_gap: float | None = None
@@ -284,7 +284,7 @@ class Doubts:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the page."""
+    """All values of the page."""
 
     kind: str  # audit or sweep
     run: str
@@ -293,7 +293,7 @@ class Report:
     target: str | None
     populations: tuple[Population, ...]
     customers: tuple[Customer, ...]
-    denied: int  # whom the sample stands for
+    denied: int  # all denied customers; `customers` is a sample of them
     slow: tuple[Row, ...]
     failed: tuple[Row, ...]
     failed_total: int

@@ -1,4 +1,4 @@
-"""What the report does not prove, said plainly and with the counts of this run."""
+"""Texts on what the report does not prove, with the counts of this run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Doubt = tuple[str, str]
 
 
 def not_proved(report: Report) -> list[Doubt]:
-    """Headings and sentences, those about this run's own rows first."""
+    """Return headings and texts; those about this run's own rows come first."""
     return [*_rows(report), *_retraining(report), *_numbers(report), *_always()]
 
 
@@ -20,17 +20,19 @@ def _rows(report: Report) -> Iterator[Doubt]:
     if report.state != "complete":
         yield (
             "The run is not complete.",
-            f"Its state is “{report.state}”: rows are missing from every figure here.",
+            f"Its state is “{report.state}”. All numbers on this page lack the missing rows.",
         )
     if d.unverified:
         yield (
-            "Answers without verification.",
-            f"{count(d.unverified)} rows hold a point that the model did not confirm. Do not use them.",
+            "Unverified answers.",
+            f"{count(d.unverified)} rows have a point that the model did not confirm. Do not use them.",
         )
     if d.error:
         yield "Errors.", f"{count(d.error)} rows ended in an error and have no answer."
     if d.feasible:
-        kept = f" {count(d.kept)} of them were kept from the previous run without solving." if d.kept else ""
+        kept = (
+            f" {count(d.kept)} of them were copied from the previous run without solving." if d.kept else ""
+        )
         yield (
             "Not proved nearest.",
             f"{count(d.feasible)} rows have an answer that works, but a nearer one may exist (by up to "
@@ -39,35 +41,35 @@ def _rows(report: Report) -> Iterator[Doubt]:
     if d.timeout:
         yield (
             "Nothing found, nothing proved.",
-            f"In {count(d.timeout)} rows the time was up. These customers may have recourse.",
+            f"{count(d.timeout)} rows reached the time limit. These customers may have recourse.",
         )
     if d.heuristic:
         yield (
             "Heuristics.",
-            f"{count(d.heuristic)} rows come from a method that proves nothing about its answers.",
+            f"{count(d.heuristic)} rows come from a heuristic method, which proves nothing.",
         )
     if d.relaxed:
         yield (
             "Relaxed plausibility.",
-            f"In {count(d.relaxed)} rows no allowed point meets the plausibility condition, and the answer "
-            "misses it.",
+            f"In {count(d.relaxed)} rows no allowed point meets the plausibility condition. Their answers "
+            "violate it.",
         )
     if d.open_best_scores:
         yield (
             "Best reachable scores.",
-            "“Proved none” is proved in all rows that say so; the best score that can be reached is not, in "
-            f"{count(d.open_best_scores)} of them.",
+            "Every “proved none” is proved. In "
+            f"{count(d.open_best_scores)} of these rows, the best reachable score is not proved.",
         )
     if d.invalid:
         yield (
-            "Customers who could not be read.",
-            f"{count(d.invalid)} rows of the table were refused; they are in no mean and no share.",
+            "Unreadable customers.",
+            f"{count(d.invalid)} rows of the table could not be read. No mean and no share includes them.",
         )
     if not (d.unverified or d.error or d.feasible or d.timeout or d.heuristic or d.relaxed):
         yield (
             "All answers of this run are proved.",
-            "Every denied customer has, for every method, the nearest allowed change or a proof that there "
-            "is none. What follows is not covered by those proofs.",
+            "For every denied customer and every method, the run has the nearest allowed change or a proof "
+            "that none exists. These proofs do not cover the points below.",
         )
 
 
@@ -75,27 +77,27 @@ def _retraining(report: Report) -> Iterator[Doubt]:
     d = report.doubts
     if d.measured:
         yield (
-            "That a future forest agrees.",
-            f"Validity was measured on {count(d.forests)} retrained forests per scenario, under the "
-            "scenarios named. A forest trained on other data, later, or in another way is not covered.",
+            "Agreement of future forests.",
+            f"Validity was measured on {count(d.forests)} retrained forests in each listed scenario. The "
+            "measurement does not cover forests trained on other data, later, or in another way.",
         )
     else:
         yield (
             "Validity was not measured.",
-            "The run had no training data, so no forest was trained again. Only the predicted figure is "
-            "shown, and it tends to be optimistic.",
+            "The run had no training data, so no forest was retrained. The report shows only the predicted "
+            "validity, which tends to be optimistic.",
         )
     yield (
         "Predicted validity.",
-        "It comes from the explained forest alone. The point was chosen because this forest likes it, so "
-        "the prediction tends to be too high, most of all on data with many features. Where a measured "
-        "figure stands beside it, trust that one.",
+        "It comes from the explained forest alone. The point was chosen because this forest gives it a high "
+        "score, so the prediction tends to be too high, most of all on data with many features. Prefer the "
+        "measured validity where it is available.",
     )
     if d.soft:
         yield (
             "The theory counts votes; this run averages probabilities.",
-            "The guarantee behind α is about trees that vote yes or no. Soft voting, as scikit-learn does "
-            "it, makes it an approximation.",
+            "The guarantee behind α holds for trees that vote yes or no. For soft voting, as in "
+            "scikit-learn, it is an approximation.",
         )
 
 
@@ -106,13 +108,14 @@ def _numbers(report: Report) -> Iterator[Doubt]:
     if parts:
         yield (
             "Intervals.",
-            f"They are 95 % intervals of this kind: {parts}. They are not corrected for many comparisons.",
+            f"All intervals have a confidence level of 95 % ({parts}). They are not corrected for multiple "
+            "comparisons.",
         )
     if any(p.groups for p in report.populations):
         yield (
             "Groups.",
-            "Differences between groups describe this table. They are no test of fairness and no cause, and "
-            "in small groups they are mostly chance.",
+            "Differences between groups describe this table only. They do not test fairness or show causes. "
+            "In small groups they are mostly chance.",
         )
     if len(report.customers) < report.denied:
         yield (
@@ -125,15 +128,15 @@ def _numbers(report: Report) -> Iterator[Doubt]:
 def _always() -> Iterator[Doubt]:
     yield (
         "Causes.",
-        "The advice says what the model rewards, not that a customer who follows it becomes a better risk.",
+        "The advice shows what the model rewards. A customer who follows it need not become a better risk.",
     )
     yield (
-        "Whether people can do it.",
-        "Only what the schema forbids is excluded; the distance is the schema's weights, not anyone's "
-        "effort.",
+        "Feasibility for people.",
+        "The report excludes only the changes that the schema forbids. The distance uses the schema's "
+        "weights, not the effort of a person.",
     )
     yield (
         "This page.",
-        "It repeats the run's tables and checks nothing again. “robustcf verify” checks a run from its "
+        "It shows the run's tables and does not check them again. “robustcf verify” checks a run from its "
         "files alone.",
     )

@@ -1,4 +1,4 @@
-"""The report's figures: each a drawing, a legend, and the same numbers as a table."""
+"""The report's figures: each has a drawing, a legend and a table of the same numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _swatch(style: str) -> Markup:
 
 
 def outcomes(key: str, rows: Sequence[Outcomes]) -> Figure:
-    """For each question: how many denied customers have an answer, are proved to have none, are open."""
+    """Draw the denied customers by outcome, one bar per question."""
     names = ("has an answer", "proved to have none", "unresolved")
     styles = ("part good", "part none", "part open")
     drawn = [
@@ -48,7 +48,7 @@ def outcomes(key: str, rows: Sequence[Outcomes]) -> Figure:
         f"{count(o.unresolved)} are unresolved"
         for o in rows
     )
-    title = "Denied customers, by what is known of them"
+    title = "Denied customers by outcome"
     return Figure(
         title,
         svg.stacked(key, title, said, drawn),
@@ -61,7 +61,7 @@ def outcomes(key: str, rows: Sequence[Outcomes]) -> Figure:
 
 
 def price(key: str, methods: Sequence[MethodLine], scenario: str) -> Figure | None:
-    """Mean distance against measured validity, with the Pareto front."""
+    """Draw mean distance against measured validity, with the Pareto front."""
     shown = []
     for i, m in enumerate(methods):
         v = m.under(scenario)
@@ -108,13 +108,13 @@ def price(key: str, methods: Sequence[MethodLine], scenario: str) -> Figure | No
             )
             for _, m, v in shown
         ),
-        "Bars are 95 % intervals. The dashed line joins methods that no other beats on the customers whom "
-        "all methods answer.",
+        "Bars are 95 % intervals. The dashed line joins the methods that no other method dominates, on the "
+        "customers whom all methods answer.",
     )
 
 
 def distances(key: str, methods: Sequence[MethodLine]) -> Figure | None:
-    """Mean distance per method: what is left of the price where validity was not measured."""
+    """Draw the mean distance per method, for runs without measured validity."""
     shown = [(i, m) for i, m in enumerate(methods) if m.distance.value is not None]
     if not shown:
         return None
@@ -135,7 +135,7 @@ def _mark(series: int, estimate: Estimate, hollow: bool = False) -> svg.Mark:
 
 
 def levers(key: str, population: Population) -> Figure | None:
-    """The features changed most, naive beside the headline method."""
+    """Draw the features changed most, for naive and the headline method."""
     wanted = population.compared
     index = {m.title: i for i, m in enumerate(population.methods)}
     used = [x for x in population.levers if any(u.answers for u in x.uses if u.method in wanted)]
@@ -163,11 +163,11 @@ def levers(key: str, population: Population) -> Figure | None:
 
 
 def changed(key: str, methods: Sequence[MethodLine]) -> Figure | None:
-    """How many features an answer changes, on average."""
+    """Draw the mean number of features that an answer changes."""
     shown = [(i, m) for i, m in enumerate(methods) if m.changed is not None]
     if not shown:
         return None
-    title = "Features changed in an answer, on average"
+    title = "Mean number of features changed per answer"
     rows = [(m.title, [(i, m.changed or 0.0, f"{m.changed:.1f}")]) for i, m in shown]
     lines = tuple((m.title, f"{m.changed:.2f}") for _, m in shown)
     said = "; ".join(f"{name}: {value}" for name, value in lines)
@@ -176,7 +176,7 @@ def changed(key: str, methods: Sequence[MethodLine]) -> Figure | None:
 
 
 def calibration(key: str, methods: Sequence[MethodLine], scenario: str) -> Figure | None:
-    """Validity as the explained forest predicts it beside what retraining measured."""
+    """Draw predicted validity beside the validity measured by retraining."""
     shown = []
     for i, m in enumerate(methods):
         v = m.under(scenario)
@@ -195,12 +195,12 @@ def calibration(key: str, methods: Sequence[MethodLine], scenario: str) -> Figur
     said = "; ".join(f"{name}: predicted {p}, measured {q}" for name, p, q, _ in lines)
     return Figure(
         title,
-        svg.dots(key, title, said, rows, "share of retrained forests that agree", percent=True),
+        svg.dots(key, title, said, rows, "share of retrained forests that accept the answer", percent=True),
         (),
         ("method", "predicted", "measured", "target 1 − α"),
         lines,
-        "Filled: measured by retraining, with its 95 % interval. Hollow, below it: predicted from the "
-        "explained forest alone, which tends to be optimistic.",
+        "Filled marks are measured by retraining, with their 95 % intervals. Hollow marks are predicted from "
+        "the explained forest alone; these predictions tend to be optimistic.",
     )
 
 
@@ -209,7 +209,7 @@ def _aim(method: MethodLine) -> str:
 
 
 def cohorts(key: str, population: Population, cohort: str) -> Figure | None:
-    """Mean distance of each group, naive beside the headline method; small groups hollow."""
+    """Draw the mean distance of each group; marks of small groups are hollow."""
     wanted = population.compared
     index = {m.title: i for i, m in enumerate(population.methods)}
     known = ([g for g in gs if g.distance.value is not None] for gs in population.groups_by(cohort))
@@ -243,12 +243,12 @@ def cohorts(key: str, population: Population, cohort: str) -> Figure | None:
 
 
 def survival(key: str, rows: Sequence[Survival]) -> Figure | None:
-    """Of the earlier run's recourses, the share that the new forest grants."""
+    """Draw the share of the previous run's recourses that the new forest accepts."""
     shown = [r for r in rows if r.given]
     if not shown:
         return None
-    title = "Earlier recourses that survive the new forest"
-    said = "; ".join(f"{r.method}: {count(r.survived)} of {count(r.given)} are still granted" for r in shown)
+    title = "Earlier recourses that still work with the new forest"
+    said = "; ".join(f"{r.method}: {count(r.survived)} of {count(r.given)} still work" for r in shown)
     drawn = [
         (
             f"{r.method}: {share_of(r.survived, r.given)} of {count(r.given)}",
@@ -259,8 +259,8 @@ def survival(key: str, rows: Sequence[Survival]) -> Figure | None:
     return Figure(
         title,
         svg.stacked(key, title, said, drawn),
-        ((_swatch("part good"), "still granted"), (_swatch("part lost"), "no longer granted")),
-        ("method", "given", "survived", "share"),
+        ((_swatch("part good"), "still works"), (_swatch("part lost"), "no longer works")),
+        ("method", "earlier recourses", "still work", "share"),
         tuple(
             (r.method, count(r.given), count(r.survived), with_interval(r.interval, "share")) for r in shown
         ),

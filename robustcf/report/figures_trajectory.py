@@ -1,4 +1,4 @@
-"""The trajectory picture: how one customer's explanation grows with the robustness asked for (Fig. 2)."""
+"""Plot how one customer's explanation changes with the required robustness (Fig. 2)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from robustcf.schema.encode import read_rows
 from robustcf.schema.schema import Schema
 from robustcf.show import value_text
 
-MOST_FEATURES = 20  # of more, only those that ever change are drawn
+MOST_FEATURES = 20  # with more features, only those that change are drawn
 DIGITS = 6
 
 
 def trajectory_figure(
     table: pd.DataFrame, schema: Schema, row: Mapping[str, Any], title: str = "", points: Any = None
 ) -> Figure:
-    """Draw the initial row, and above it the signed changes over rising robustness 1 - α.
+    """Draw the initial row, and above it the signed changes by robustness 1 - α.
 
     Parameters
     ----------
     table : DataFrame
-        As `insight.trajectory` makes it.
+        The result of `insight.trajectory`.
     schema : Schema
     row : mapping
         The customer in original units.
     title : str
     points : sequence of mappings, optional
-        The explained rows in original units, one per line of the table: then each changed cell
-        says what the feature becomes.
+        The explained rows in original units, one per line of the table. If given, each changed cell
+        shows the feature's new value.
 
     Returns
     -------
     matplotlib.figure.Figure
-        To be saved with `savefig`.
+        Save it with `savefig`.
     """
     names = [n for n in schema.names if len(schema) <= MOST_FEATURES or bool((table[n] != 0).any())]
     names = names or list(schema.names[:MOST_FEATURES])
@@ -46,7 +46,7 @@ def trajectory_figure(
     figure = Figure(figsize=(max(width, 6.0), height), layout="constrained")
     above, below = figure.subplots(2, 1, height_ratios=[max(len(table), 1), 1], sharex=True)
     changes = table[names].to_numpy(dtype=np.float64)
-    shade = np.sign(changes) * np.sqrt(np.abs(changes))  # small changes are changes too
+    shade = np.sign(changes) * np.sqrt(np.abs(changes))  # the square root keeps small changes visible
     above.imshow(shade[::-1], cmap="RdBu", vmin=-1.2, vmax=1.2, aspect="auto")
     above.set_yticks(range(len(table)), [f"{r:.2f}" for r in table["robustness"][::-1]])
     above.set_ylabel("robustness 1 − α")
@@ -74,7 +74,7 @@ def trajectory_figure(
 
 
 def _initial(schema: Schema, names: list[str], row: Mapping[str, Any]) -> np.ndarray:
-    """The customer's own values on the [0, 1] scale; categories and missing values as 0."""
+    """Return the customer's values on the [0, 1] scale; categories and missing values are 0."""
     numbers = read_rows(schema, {n: row[n] for n in schema.names}, missing=True).numbers[0]
     scaled = []
     for name in names:

@@ -1,7 +1,7 @@
-"""From `Report` to one HTML page that asks the network for nothing.
+"""Render a `Report` as one HTML page that needs no network.
 
-Text reaches the page through templates that escape by default; the script holds no data at all, and a
-content security policy admits this very style sheet and script and nothing else.
+Templates escape all text by default. The script holds no data. A content security policy admits only the
+hashes of this style sheet and script.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from robustcf.report.doubts import not_proved
 from robustcf.report.verdict import verdict
 
 PAGE = 5  # customers shown at a time
-WITHOUT_SCRIPT = ".card[hidden] { display: block; } .controls { display: none; }"  # then all of them are
+WITHOUT_SCRIPT = ".card[hidden] { display: block; } .controls { display: none; }"  # shows all customers
 
 
 def render(report: Report) -> str:
-    """The page, as text.
+    """Return the page as text.
 
     Parameters
     ----------
     report : Report
-        Plain values; whatever text they hold is shown as text.
+        Plain values; the page shows their text escaped.
 
     Returns
     -------
     str
-        A whole HTML document.
+        A complete HTML document.
     """
     style, script = _asset("style.css"), _asset("script.js")
     policy = (
@@ -61,7 +61,7 @@ def render(report: Report) -> str:
 
 
 def _figures(number: int, population: Population) -> dict[str, list[figures.Figure]]:
-    """The figures of one population, by section."""
+    """Return the figures of one population by section."""
     p, key = population, f"p{number}"
     asked = [o for o in (p.any, p.robust) if o is not None]
     price: list[figures.Figure | None] = []
@@ -98,7 +98,7 @@ def _environment() -> Environment:
 
 
 def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
-    """A line may end before an interval, but not inside a number or an interval."""
+    """Forbid line breaks inside a number or an interval, but allow one before an interval."""
 
     def written(*arguments: Any) -> str:
         return write(*arguments).replace(" ", "\u00a0").replace("\u00a0(", " (")
@@ -108,10 +108,10 @@ def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
 
 @cache
 def _asset(name: str) -> str:
-    """Our own text, put into the page as it is: it must not end the element that it stands in."""
+    """Read a style sheet or script; it is inserted unescaped, so it must not close its element."""
     text = files("robustcf.report").joinpath("templates", name).read_text(encoding="utf-8")
     if "</" in text:
-        raise ValueError(f"{name} would end its own element")
+        raise ValueError(f"{name}: contains '</', which would close its element")
     return text
 
 

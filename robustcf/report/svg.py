@@ -1,7 +1,7 @@
-"""Four small charts as inline SVG: stacked bars, bars by series, dots with intervals, a scatter.
+"""Draw inline SVG charts: stacked bars, bars by series, dots with intervals, a scatter plot.
 
-A chart is 400 units wide, with its labels above the bars, so that it reads the same on a phone.
-Colours and fonts come from the page's style sheet by class; series differ in shape as well as in colour.
+A chart is 400 units wide, with its labels above the bars, so that it is readable on a phone.
+Colours and fonts come from the page's style sheet by class. Series differ in shape and in colour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 WIDTH = 400
 LEFT, RIGHT = 8, 12
 LABEL, BAR = 14, 12  # heights of a line of text and of a bar
-LONGEST = 50  # characters of a label; the table under the figure has it whole
+LONGEST = 50  # characters of a label; the table under the figure shows it in full
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point, with an interval where its ends are known; hollow where it should not be trusted much."""
+    """A point with an optional interval; hollow if it is uncertain."""
 
     series: int
     value: float
@@ -42,7 +42,7 @@ class Mark:
 
 
 def tag(name: str, *inside: str, **attributes: object) -> Markup:
-    """An element; attribute `class_` is class, and underscores are dashes."""
+    """Return an element; attribute `class_` becomes class, and underscores become dashes."""
     pairs = (
         Markup(' {}="{}"').format(k.rstrip("_").replace("_", "-"), _plain(v)) for k, v in attributes.items()
     )
@@ -61,7 +61,7 @@ def text(x: float, y: float, words: str, style: str = "", anchor: str = "start")
 
 
 def chart(key: str, title: str, description: str, height: float, *inside: Markup) -> Markup:
-    """The drawing, named and described for those who do not see it."""
+    """Return the drawing with a title and a description for screen readers."""
     return tag(
         "svg",
         tag("title", title, id=f"{key}-title"),
@@ -74,7 +74,7 @@ def chart(key: str, title: str, description: str, height: float, *inside: Markup
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers that span a range.
+    """Return round numbers that span a range.
 
     >>> ticks(0.0, 0.23)
     [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
@@ -88,7 +88,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places along an axis."""
+    """A function that maps values to positions on an axis."""
 
     low: float
     high: float
@@ -101,7 +101,7 @@ class Scale:
 
 
 def stacked(key: str, title: str, description: str, rows: Sequence[tuple[str, Sequence[Part]]]) -> Markup:
-    """Bars of one length each, cut into parts."""
+    """Draw bars of equal length, each divided into parts."""
     drawn: list[Markup] = []
     y = 0.0
     for label, parts in rows:
@@ -126,7 +126,7 @@ def bars(
     rows: Sequence[tuple[str, Sequence[tuple[int, float, str]]]],
     top: float,
 ) -> Markup:
-    """For each label one bar per series: (series, value, the value in words)."""
+    """Draw, for each label, one bar per (series, value, text of the value)."""
     drawn: list[Markup] = []
     y, scale = 0.0, Scale(0.0, top or 1.0, 0.0, WIDTH - LEFT - RIGHT - 50)
     for label, series in rows:
@@ -151,7 +151,7 @@ def dots(
     axis: str,
     percent: bool = False,
 ) -> Markup:
-    """For each label the marks of its series, one line each, on one axis from 0."""
+    """Draw, for each label, the marks of its series on separate lines of one axis from 0."""
     ends = [v for _, marks in rows for m in marks for v in (m.value, m.high) if v is not None]
     at = ticks(0.0, max(ends, default=1.0) or 1.0)
     scale = Scale(at[0], at[-1], LEFT + 6, WIDTH - RIGHT - 8)
@@ -178,7 +178,7 @@ def _with_ends(mark: Mark, scale: Scale, y: float) -> list[Markup]:
 
 
 def shape(series: int, x: float, y: float, hollow: bool = False) -> Markup:
-    """Circle, square, triangle, diamond, in turn: told apart without colour."""
+    """Return a circle, square, triangle or diamond, so that series differ without colour."""
     style = f"{'hollow' if hollow else 'fill'} s{series}"
     kind = series % 4
     if kind == 0:
@@ -194,7 +194,7 @@ def shape(series: int, x: float, y: float, hollow: bool = False) -> Markup:
 
 
 def key_of(series: int) -> Markup:
-    """A series' shape, for a legend."""
+    """Return the shape of a series for a legend."""
     return tag("svg", shape(series, 7.0, 7.0), viewBox="0 0 14 14", class_="key", aria_hidden="true")
 
 
@@ -206,7 +206,7 @@ def scatter(
     front: Sequence[int],
     axes: tuple[str, str],
 ) -> Markup:
-    """Distance to the right, validity upwards (in shares), and the front as a line through its members."""
+    """Draw validity (a share) over distance, and the Pareto front as a line."""
     height, top, bottom, left = 300.0, 18.0, 42.0, 40.0
     ends = [v for m in marks for v in (m.value, m.high) if v is not None]
     lows = [v for m in marks for v in (m.y, m.y_low) if v is not None]
@@ -236,7 +236,7 @@ def scatter(
         drawn.append(shape(mark.series, x(mark.value), y(mark.y)))
         at, under = x(mark.value) + 7, y(mark.y) + 13
         while any(abs(at - a) < 10 and abs(under - b) < 10 for a, b in placed):
-            under += 10  # two labels would cover each other
+            under += 10  # two labels would overlap
         placed.append((at, under))
         drawn.append(text(at, under, mark.label, "value"))
     return chart(key, title, description, height, *drawn)

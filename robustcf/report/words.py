@@ -1,4 +1,4 @@
-"""Numbers and names as a reader meets them: one way to write a share, a distance, a count, a method."""
+"""Format shares, distances, counts, times and statuses for readers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from robustcf.report.content import Estimate
 STATUSES = {
     "optimal": "proved nearest",
     "feasible": "found, not proved nearest",
-    "no_recourse": "proved: none",
+    "no_recourse": "proved none",
     "relaxed": "plausibility relaxed",
     "heuristic": "heuristic, no proof",
     "already_favourable": "already favourable",
-    "timeout": "time was up, nothing found",
+    "timeout": "time limit, nothing found",
     "invalid_input": "could not be read",
     "error": "error",
 }
@@ -21,7 +21,8 @@ NOTHING = "–"
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """
+    """Format a share as per cent.
+
     >>> share(0.98809), share(1.0), share(0.99999), share(0.001, 0), share(None)
     ('98.8 %', '100 %', '>99.9 %', '<1 %', '–')
     """
@@ -29,14 +30,14 @@ def share(value: float | None, digits: int = 1) -> str:
         return NOTHING
     if value in (0, 1):
         return f"{100 * value:.0f} %"
-    least = 10.0**-digits  # what is not all is not written as all, nor something as nothing
+    least = 10.0**-digits  # only exactly 0 and 1 are written as 0 % and 100 %
     if 0 < value < 1 and not 0 < round(100 * value, digits) < 100:
         return f"<{least:g} %" if value < 0.5 else f">{100 - least:g} %"
     return f"{100 * value:.{digits}f} %"
 
 
 def number(value: float | None, like: float | None = None) -> str:
-    """A distance or a score with at least three decimals, more where it is small (or `like` is).
+    """Format a distance or score with at least three decimals, more if it (or `like`) is small.
 
     >>> number(0.0785461), number(1.2345), number(0.00031), number(0.112, like=0.0785)
     ('0.0785', '1.234', '0.000310', '0.1120')
@@ -53,11 +54,12 @@ def count(value: int | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """
+    """Format a time in seconds or milliseconds.
+
     >>> seconds(0.0262), seconds(75.2), seconds(0.0)
     ('26 ms', '75.2 s', '–')
     """
-    if not value:  # unknown, or an answer that was copied or refused
+    if not value:  # 0 means that nothing was solved: the answer was copied or the row was refused
         return NOTHING
     return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
 
@@ -67,7 +69,8 @@ def share_of(part: int, whole: int) -> str:
 
 
 def with_interval(estimate: Estimate, form: str = "number") -> str:
-    """
+    """Format a mean with its interval.
+
     >>> with_interval(Estimate(0.5, 0.4, 0.6), "share")
     '50.0 % (40.0 % to 60.0 %)'
     """
@@ -76,7 +79,7 @@ def with_interval(estimate: Estimate, form: str = "number") -> str:
         return NOTHING
     if estimate.low is None or estimate.high is None:
         return share(value) if form == "share" else number(value)
-    ends = (max(estimate.low, 0.0), estimate.high)  # a share or a distance: never below 0
+    ends = (max(estimate.low, 0.0), estimate.high)  # shares and distances are never negative
     low, high = (share(end) if form == "share" else number(end, like=value) for end in ends)
     return f"{share(value) if form == 'share' else number(value)} ({low} to {high})"
 

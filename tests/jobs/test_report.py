@@ -107,13 +107,17 @@ def test_what_changed_since_last_night(nights: Path) -> None:
     assert "The schema is the same" in text
     naive = next(row for row in manifest["survival"] if row["method"] == "naive")
     assert f"Naive {naive['given']} {naive['survived']}" in text
-    for words, count in (("new in this run", 20), ("no longer there", 20), ("with changed values", 1)):
+    for words, count in (
+        ("only in this run", 20),
+        ("only in the previous run", 20),
+        ("with changed values", 1),
+    ):
         assert f"{words} {count}" in text
     assert "in both, unchanged 159" in text
     before, after = (states(nights / night / "run") for night in ("one", "two"))
     both = before.index.intersection(after.index)
     moved = ((before[both] == "already_favourable") & (after[both] == "optimal")).sum()
-    assert moved == 0 or f"favourable denied, has recourse {moved}" in text
+    assert moved == 0 or f"favourable denied, with recourse {moved}" in text
 
 
 def test_runs_are_compared_by_the_strictest_method_that_both_have() -> None:
@@ -145,7 +149,7 @@ def test_an_earlier_run_that_is_gone_is_said_to_be(nights: Path, tmp_path: Path)
     manifest["config"]["previous"] = str(tmp_path / "gone")
     (tmp_path / "run/manifest.json").write_text(json.dumps(manifest))
     report_folder(str(tmp_path / "run"))
-    assert "it cannot be read any more" in text_of(tmp_path / "run")
+    assert "the previous run cannot be read" in text_of(tmp_path / "run")
 
 
 def test_the_page_does_not_depend_on_how_the_rows_are_cut(nights: Path, tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def body(run: Path) -> str:
 def test_without_training_rows_validity_is_said_not_to_be_measured(tmp_path: Path) -> None:
     assert run_audit(make_audit(tmp_path, customers(60), training=None)) == 0
     text = text_of(tmp_path / "run")
-    assert "Whether the advice survives retraining was not measured" in text
+    assert "Validity under retraining was not measured" in text
     assert "Validity was not measured." in text
 
 

@@ -215,8 +215,8 @@ def test_small_groups_are_marked() -> None:
     ("doubts", "said"),
     [
         (Doubts(feasible=7, worst_gap=0.25), ("Not proved nearest.", "7 rows", "25.0 %")),
-        (Doubts(feasible=7, kept=5), ("5 of them were kept",)),
-        (Doubts(timeout=2), ("2 rows the time was up",)),
+        (Doubts(feasible=7, kept=5), ("5 of them were copied from the previous run",)),
+        (Doubts(timeout=2), ("2 rows reached the time limit",)),
         (Doubts(error=2), ("Errors.",)),
         (Doubts(heuristic=4), ("proves nothing",)),
         (Doubts(relaxed=4), ("plausibility condition",)),
@@ -247,10 +247,12 @@ def test_an_unfinished_run_says_so_on_top() -> None:
 
 def test_the_verdict_adds_up() -> None:
     said = verdict(content().populations[0])
-    assert said[0] == "The model turned down 42 of 100 customers; 1 could not be read."
+    assert said[0] == "The model denied 42 of 100 customers; 1 could not be read."
     assert said[1].startswith("41 of them have")
     assert said[1].endswith("1 is proved to have none.")
-    assert "97.0 % of that advice held, against 54.0 % of the naive" in said[3]  # reached only
+    assert (
+        "97.0 % of the robust changes still work, against 54.0 % of the naive changes" in said[3]
+    )  # reached only
     assert "2.0 times as far" in said[4]
 
 
@@ -260,8 +262,8 @@ def test_a_population_without_anyone_denied_is_a_page_too() -> None:
     html = render(
         replace(report, populations=(nobody,), customers=(), denied=0, since=None, failed=(), slow=())
     )
-    assert "The model turned down 0 of 5 customers." in html
-    assert "Nobody was denied." in html
+    assert "The model denied 0 of 5 customers." in html
+    assert "No customer was denied." in html
 
 
 def test_several_populations_have_a_section_each() -> None:

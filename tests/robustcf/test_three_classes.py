@@ -78,7 +78,7 @@ def test_an_optimum_with_three_classes_is_the_nearest_with_the_score(wine: Wine)
 def test_a_report_of_three_classes_does_not_call_customers_without_any_recourse() -> None:
     outcomes = Outcomes("any change with a score of at least 1/2", 5, 3, 0)
     two = Population("p", 10, 2, 0, 8, outcomes, None, None, ())
-    assert "turns the decision" in report_verdict(two)[1]
+    assert "flips the decision" in report_verdict(two)[1]
     three = replace(two, n_classes=3)
     assert "half of the votes; 3 are proved to have none" in report_verdict(three)[1]
-    assert "may still have one that turns the decision" in report_verdict(three)[2]
+    assert "may still have one that flips the decision" in report_verdict(three)[2]

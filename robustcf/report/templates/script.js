@@ -39,7 +39,7 @@
   show();
 })();
 
-// A link to a folded data set opens it; on paper everything that is folded but the figures' tables is open.
+// A link to a folded data set opens it. For printing, all folds except the figures' tables are opened.
 function unfold() {
   const target = document.getElementById(location.hash.slice(1));
   if (target && target.tagName === "DETAILS") target.open = true;
