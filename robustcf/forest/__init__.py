@@ -1,4 +1,4 @@
-"""The explained model: a forest as flat arrays, read from scikit-learn, stored without pickle."""
+"""The explained model as flat arrays, and its reader and file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees as flat arrays: joining them, walking down them, adding up their votes."""
+"""Trees as flat arrays: join trees, find the leaves that rows reach, sum votes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from robustcf.support.jit import compiled
 
 
 class ForestError(ValueError):
-    """A model that cannot be read as a forest, or a forest that is not well formed."""
+    """Raised when a model cannot be read as a forest, or a forest is malformed."""
 
 
 def join_trees(trees: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Put single trees (children numbered from 0) one after the other."""
+    """Concatenate single trees, whose nodes are numbered from 0."""
     sizes = [len(tree["left"]) for tree in trees]
     start = np.concatenate([[0], np.cumsum(sizes)])
     joined = {name: np.concatenate([tree[name] for tree in trees]) for name in trees[0]}

@@ -1,7 +1,7 @@
-"""A forest on disk, without pickle: `forest.json` for what people read, `trees.npz` for the arrays.
+"""Store a forest without pickle, in `forest.json` and `trees.npz`.
 
-A folder may come from anyone, so loading trusts nothing: arrays must have exactly the types and
-shapes of a forest, no object is ever unpickled, and the fingerprint must be that of the arrays.
+A folder may come from an untrusted source. Loading therefore requires exactly the types and shapes of a
+forest, never unpickles an object, and compares the fingerprint with the arrays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from robustcf.forest.forest import _DTYPES, Forest, Label
 from robustcf.support.documents import parse_json
 
 FORMAT = 1
-MOST_BYTES = 2**33  # of all arrays unpacked: about 10^8 nodes
-MOST_PACKED = 200  # a forest's arrays shrink to a tenth or so; zeros shrink to a thousandth
+MOST_BYTES = 2**33  # largest unpacked size of all arrays: about 10^8 nodes
+MOST_PACKED = 200  # largest compression ratio: a forest's arrays reach about 10, arrays of zeros about 1000
 _TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 _KEYS = {"format", "classes", "n_features", "n_trees", "accepts_missing", "estimator", "fingerprint"}
 
@@ -34,7 +34,7 @@ def save_forest(forest: Forest, folder: str | Path) -> None:
     ----------
     forest : Forest
     folder : path
-        Made if it is not there.
+        Created if it does not exist.
 
     Examples
     --------
@@ -56,19 +56,19 @@ def save_forest(forest: Forest, folder: str | Path) -> None:
         "estimator": forest.estimator,
         "fingerprint": forest.fingerprint,
     }
-    text = json.dumps(head, indent=2, sort_keys=True) + "\n"  # a forest that has no file form fails here
+    text = json.dumps(head, indent=2, sort_keys=True) + "\n"  # before writing: it may fail
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "trees.npz").write_bytes(_packed(forest))
     (folder / "forest.json").write_text(text, encoding="utf-8")
 
 
 def load_forest(folder: str | Path) -> Forest:
-    """Read a forest that `save_forest` wrote, and check that it is whole.
+    """Read a forest that `save_forest` wrote, and check that it is intact.
 
     Raises
     ------
     ForestError
-        If a file is missing, broken, altered or not of this format.
+        If a file is missing, broken, altered or in another format.
     """
     folder = Path(folder)
     head = _read_head(folder / "forest.json")
@@ -85,20 +85,23 @@ def load_forest(folder: str | Path) -> Forest:
         raise ForestError(f"{folder}: {error}") from None
     if forest.fingerprint != head["fingerprint"]:
         raise ForestError(
-            f"{folder}: the arrays do not have the fingerprint in forest.json; a file was altered"
+            f"{folder}: the arrays do not match the fingerprint in forest.json; a file was altered"
         )
     return forest
 
 
 def _type_name(label: Label) -> str:
-    for name, kind in _TYPES.items():  # bool before int, of which it is one
+    for name, kind in _TYPES.items():  # bool comes before int, because it is a subclass of int
         if isinstance(label, kind):
             return name
     raise ForestError(f"class {label!r} is neither a number nor a word and cannot be stored")
 
 
 def _packed(forest: Forest) -> bytes:
-    """The npz file, with fixed times and little-endian arrays so that its bytes do not vary."""
+    """Return the npz file.
+
+    Fixed times and little-endian arrays make its bytes repeatable.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, dtype in _DTYPES.items():
@@ -175,7 +178,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray:
             raise ValueError("not written by save_forest")
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(content)
     except (ValueError, SyntaxError, TypeError):
-        raise ForestError(f"{path}: {name} is not an array without objects") from None
+        raise ForestError(f"{path}: {name} is not a plain array in npy format 1.0") from None
     wanted, dimensions = _stored(_DTYPES[name]), 2 if name == "probabilities" else 1
     if dtype != wanted or fortran or len(shape) != dimensions:
         raise ForestError(f"{path}: {name} is a {len(shape)}-dimensional array of {dtype}, not {wanted}")
@@ -184,5 +187,5 @@ def _read_array(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray:
     for size in shape:
         count *= size
     if min(shape) < 0 or len(values) != count * wanted.itemsize:
-        raise ForestError(f"{path}: {name} does not have the length that it says")
+        raise ForestError(f"{path}: the length of {name} does not match its header")
     return np.frombuffer(values, dtype=wanted).reshape(shape)

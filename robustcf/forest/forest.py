@@ -1,8 +1,8 @@
-"""A trained ensemble as flat arrays: what is explained, shipped to workers and stored on disk.
+"""The explained model: a trained ensemble as flat arrays.
 
-`Forest` copies every tree of a fitted scikit-learn ensemble into a few arrays. It scores rows to
-the last bit as scikit-learn does, needs no pickle, and can be turned back into a scikit-learn
-model, which stays the judge of every point (`Forest.judge`).
+`Forest` copies every tree of a fitted scikit-learn ensemble into a few arrays. Its scores equal
+scikit-learn's to the last bit, and it needs no pickle. It can be converted back to a scikit-learn model,
+which makes the final check of every point (`Forest.judge`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Forest:
     """All trees of an ensemble, one after the other.
 
     Build it with `Forest.from_sklearn`. Node `i` sends a row left when the row's float32 value of
-    column `feature[i]` is at most `threshold[i]`; leaves have `left[i] == -1`. Children come
-    after their parent, so every walk ends.
+    column `feature[i]` is at most `threshold[i]`. Leaves have `left[i] == -1`. Children come after
+    their parent, so every path ends at a leaf.
 
     Attributes
     ----------
     tree_start : ndarray of int64
-        First node of each tree, with the number of nodes appended.
+        First node of each tree, followed by the number of nodes.
     left, right, feature, threshold, missing_left : ndarray
         The nodes.
     probabilities : ndarray of shape (nodes, classes)
@@ -40,11 +40,11 @@ class Forest:
     classes : tuple
         Labels, in scikit-learn's order.
     n_features : int
-        Encoded columns.
+        Number of encoded columns.
     accepts_missing : bool
-        Whether the model's `predict` takes NaN.
+        Whether the model's `predict` accepts NaN.
     estimator : dict
-        Class name and parameters, so that the ensemble can be trained again.
+        Class name and parameters of the ensemble, for retraining.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Forest:
         raise ForestError(f"the forest has no class {label!r}; its classes are {list(self.classes)}")
 
     def leaves(self, X: np.ndarray) -> np.ndarray:
-        """The leaf (node number) that each row reaches in each tree."""
+        """Return the leaf (node number) that each row reaches in each tree."""
         X32 = np.ascontiguousarray(X, dtype=np.float32)
         if X32.ndim != 2 or X32.shape[1] != self.n_features:
             raise ForestError(f"rows have shape {X32.shape}, the forest takes {self.n_features} columns")
@@ -141,11 +141,11 @@ class Forest:
         )
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Mean class fractions, summed in the order of the trees as scikit-learn does."""
+        """Return mean class fractions, summed in tree order as in scikit-learn."""
         return sum_in_order(self.leaves(X), self.probabilities) / len(self)
 
     def predict(self, X: np.ndarray, voting: Voting = "soft") -> np.ndarray:
-        """Positions in `classes` of the predicted labels (the first one on a tie)."""
+        """Return the positions in `classes` of the predicted labels (the first on a tie)."""
         if voting == "soft":
             scores = self.predict_proba(X)
         else:
@@ -155,7 +155,10 @@ class Forest:
         return winners
 
     def score(self, X: np.ndarray, target: Label, voting: Voting = "soft") -> np.ndarray:
-        """h_N(x) for the target class: mean fraction (soft) or share of the trees' votes (hard)."""
+        """Return h_N(x) for the target class (eq. 1).
+
+        It is the mean class fraction (soft) or the share of the trees' votes (hard).
+        """
         c = self.class_index(target)
         if voting == "soft":
             return self.predict_proba(X)[:, c]
@@ -165,7 +168,7 @@ class Forest:
     def judged_score(
         self, X: np.ndarray, target: Label, voting: Voting = "soft"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Score and predicted class position of each row by the real scikit-learn model."""
+        """Return the scikit-learn model's score and predicted class position per row."""
         from robustcf.forest.sklearn import judge_rows
 
         score, predicted = judge_rows(self.judge, X, voting)
@@ -184,7 +187,10 @@ _DTYPES: dict[str, type[np.generic]] = {
 
 
 def _check(forest: Forest) -> None:
-    """Refuse arrays that could not have come from trees (they may come from anyone's file)."""
+    """Raise a ForestError unless the arrays form trees.
+
+    The arrays may come from an untrusted file.
+    """
     nodes = len(forest.left)
     start = forest.tree_start
     if len(start) < 2 or start[0] != 0 or start[-1] != nodes or (np.diff(start) < 1).any():

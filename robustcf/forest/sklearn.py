@@ -1,4 +1,4 @@
-"""The only module that knows scikit-learn's models: reading them, rebuilding them, asking them."""
+"""Read scikit-learn ensembles into arrays, rebuild them, and score rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUPPORTED = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier, De
 
 
 def read_model(model: Any) -> dict[str, Any]:
-    """A fitted ensemble as the arguments of `Forest`."""
+    """Return the arguments of `Forest` for a fitted ensemble."""
     if not isinstance(model, SUPPORTED):
         names = ", ".join(c.__name__ for c in SUPPORTED)
         raise ForestError(f"cannot explain a {type(model).__name__}; supported models are {names}")
@@ -34,7 +34,7 @@ def read_model(model: Any) -> dict[str, Any]:
         raise ForestError("the model has several outputs; explain one at a time")
     if len(model.classes_) < 2:
         raise ForestError(
-            f"the model knows only the class {model.classes_.tolist()[0]!r}; nothing can be flipped"
+            f"the model knows only the class {model.classes_.tolist()[0]!r}; it needs at least two classes"
         )
     trees = members(model)
     columns = getattr(model, "estimators_features_", [np.arange(model.n_features_in_)] * len(trees))
@@ -49,7 +49,7 @@ def read_model(model: Any) -> dict[str, Any]:
 
 
 def members(model: Any) -> list[DecisionTreeClassifier]:
-    """The trees of an ensemble."""
+    """Return the trees of an ensemble."""
     trees = [model] if isinstance(model, DecisionTreeClassifier) else list(model.estimators_)
     for tree in trees:
         if not isinstance(tree, DecisionTreeClassifier):
@@ -61,7 +61,7 @@ def _read_tree(model: DecisionTreeClassifier, columns: np.ndarray, n_classes: in
     tree = model.tree_
     leaf = tree.children_left < 0
     probabilities = np.zeros((tree.node_count, n_classes))
-    # A member that has not seen every class numbers only those that it has.
+    # A tree that has not seen every class numbers only the classes it has seen.
     known = np.arange(n_classes) if model.n_classes_ == n_classes else np.asarray(model.classes_, dtype=int)
     probabilities[:, known] = tree.value[:, 0, :]
     return {
@@ -75,7 +75,10 @@ def _read_tree(model: DecisionTreeClassifier, columns: np.ndarray, n_classes: in
 
 
 def _plain_parameters(model: Any) -> dict[str, Any]:
-    """Parameters that a file can hold; a bagging's own tree becomes a nested entry."""
+    """Return the parameters that JSON can hold.
+
+    The base tree of a bagging becomes a nested entry.
+    """
     plain: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, DecisionTreeClassifier):
@@ -90,7 +93,7 @@ def _plain_parameters(model: Any) -> dict[str, Any]:
 
 
 def build_model(forest: Forest) -> RandomForestClassifier:
-    """A scikit-learn model with exactly these trees, whose own `predict` can judge."""
+    """Build a scikit-learn model with exactly these trees."""
     model = RandomForestClassifier(n_estimators=len(forest))
     model.classes_ = np.array(forest.classes)
     model.n_classes_, model.n_outputs_, model.n_features_in_ = len(forest.classes), 1, forest.n_features
@@ -125,14 +128,14 @@ def _build_tree(forest: Forest, t: int) -> DecisionTreeClassifier:
     return model
 
 
-FEW_ROWS = 64  # below this the ensemble's thread pool costs more than its trees' answers
+FEW_ROWS = 64  # for fewer rows, the ensemble's thread pool takes longer than its trees
 
 
 def judge_rows(model: Any, X: np.ndarray, voting: Voting) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of every class and the predicted position, by scikit-learn's own code.
+    """Return scikit-learn's score of every class and the predicted class position.
 
-    Soft votes of many rows are the model's `predict_proba`; of few rows, its members' own
-    `predict_proba` summed in the same order, which is the same to the last bit.
+    For many rows, soft votes come from the model's `predict_proba`. For few rows, they are the sum of
+    the trees' own `predict_proba` in the same order. Both give the same bits.
     """
     if voting == "soft" and (len(X) >= FEW_ROWS or isinstance(model, DecisionTreeClassifier)):
         names = getattr(model, "feature_names_in_", None)
@@ -148,6 +151,6 @@ def judge_rows(model: Any, X: np.ndarray, voting: Voting) -> tuple[np.ndarray, n
             proba = np.eye(proba.shape[1])[proba.argmax(axis=1)]
         if proba.shape[1] == total.shape[1]:
             total += proba
-        else:  # a member that has not seen every class
+        else:  # a tree that has not seen every class
             total[:, np.asarray(tree.classes_, dtype=int)] += proba
     return total / len(trees), total.argmax(axis=1)

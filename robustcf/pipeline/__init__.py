@@ -1,4 +1,4 @@
-"""Fitted scikit-learn pipelines, read step by step: encoded rows equal the pipeline's bit for bit."""
+"""Read fitted scikit-learn pipelines and reproduce their encoding bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw rows as a model takes them: each column in the type in which the model knows it."""
+"""Build raw rows in the types that a model was fitted on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from robustcf.schema.schema import Schema
 
 
 def as_series(values: Sequence[Any]) -> pd.Series:
-    """Values as a column; of objects, if only that holds them as they are."""
+    """Return values as a column; mixed types and None need the dtype object."""
     mixed = None in values or len({isinstance(v, str) for v in values if not is_missing(v)}) > 1
     return pd.Series(list(values), dtype=object if mixed else None)
 
 
 def missing_of(track: Track) -> Any:
-    """What a missing value is to a column's encoder: None if it has seen None, else NaN."""
+    """Return an encoder's missing value: None if it was fitted on None, else NaN."""
     return next((v for v in track.categories if is_missing(v)), np.nan)
 
 
 def values_of(feature: Feature, track: Track) -> list[Any]:
-    """Every raw value of a feature with codes, a missing one last if there may be one."""
+    """Return every raw value of a feature with codes, a missing value last."""
     words = [v for v in feature.values if not (isinstance(v, str) and v == MISSING)]
     return [*words, missing_of(track)] if feature.missing is not None else words
 
@@ -35,9 +35,9 @@ def values_of(feature: Feature, track: Track) -> list[Any]:
 def typed_columns(
     schema: Schema, tracks: dict[str, Track], rows: pd.DataFrame
 ) -> tuple[dict[str, pd.Series], list[str | None]]:
-    """Customers' columns in the model's own types, and why a row cannot be read.
+    """Return columns in the model's types, and a reason for each unreadable row.
 
-    A table may spell a number or a category as text ("3", "true"); the model knows 3 and True.
+    A table may write a number or a category as text ("3", "true"); the model expects 3 and True.
     """
     frame = as_frame(rows)[list(schema.names)]
     read = read_rows(schema, frame, missing=True)

@@ -1,4 +1,4 @@
-"""The user's own pipeline as the judge of points: raw rows go in, its own decisions come out."""
+"""Use the user's own pipeline as the judge of raw rows and points."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 class PipelineJudge:
-    """Scores raw rows by the model that a schema and a forest were read from.
+    """Score raw rows with the model that a schema and a forest were read from.
 
-    Soft votes are the model's own `predict_proba` and `predict`. Hard votes are counted over the
-    trees' own predictions, on what the model's own steps make of the row: `predict` knows no
-    hard votes.
+    Soft votes come from the model's own `predict_proba` and `predict`. `predict` does not support hard
+    votes, so these are counted over the trees' predictions on the rows that the model's steps encode.
     """
 
     def __init__(self, read: ReadModel, schema: Schema) -> None:
@@ -29,12 +28,14 @@ class PipelineJudge:
         self._tracks = {track.name: track for track in read.tracks}
 
     def __call__(self, rows: pd.DataFrame, voting: Voting) -> tuple[np.ndarray, list[Label]]:
-        """The score of every class (in the forest's order) and the predicted label of each row.
+        """Return the scores of all classes and the predicted label of each row.
+
+        Classes are in the forest's order.
 
         Raises
         ------
         ValueError
-            If a row cannot be read, or the model does not take it.
+            If a row cannot be read, or the model refuses it.
         """
         columns, reasons = typed_columns(self.schema, self._tracks, rows)
         for reason in reasons:

@@ -1,9 +1,9 @@
-"""The check at reading: what a schema says of every column is put to the pipeline itself.
+"""Check a schema against the pipeline that it was read from.
 
-Each number is tried on both sides of every threshold of the forest and at the ends of its range,
-each category once; then come seeded random rows that mix everything, missing values included
-where they are allowed. Our encoding must be the pipeline's bit for bit, and our scores and
-decisions its own. One difference, and the model is refused.
+Each number is tried on both sides of every threshold of the forest and at the ends of its range, and each
+category once. Seeded random rows follow that mix all columns, with missing values where they are allowed.
+The schema's encoding must equal the pipeline's bit for bit, and scores and decisions must agree. A single
+difference refuses the model.
 """
 
 from __future__ import annotations
@@ -28,21 +28,25 @@ if TYPE_CHECKING:
 
 RANDOM_ROWS = 3000
 SCORED_ROWS = 2000  # random rows whose scores and decisions are compared
-BLOCK = 50_000  # rows that are put to the pipeline at a time
+BLOCK = 50_000  # rows that the pipeline encodes at a time
 SCORE_TOLERANCE = 1e-12
 
 
 def check_against_model(read: ReadModel, schema: Schema) -> None:
-    """Refuse a schema that does not encode, score and decide exactly as the model does."""
+    """Raise a SchemaError unless schema and model agree exactly.
+
+    They are compared by encoding, score and decision.
+    """
     if read.forest.n_features != len(schema.columns):
         raise SchemaError(
-            f"the columns encode to {len(schema.columns)}, but the forest takes {read.forest.n_features}"
+            f"the schema encodes to {len(schema.columns)} columns, but the forest takes"
+            f" {read.forest.n_features}"
         )
     for frame in _blocks(read, schema):
         rows = read_rows(schema, frame[list(schema.names)], missing=True)
         wrong = [reason for reason in rows.reasons if reason is not None]
         if wrong:
-            raise SchemaError(f"a value that the model knows is refused: {wrong[0]}")
+            raise SchemaError(f"the schema refuses a value that the model accepts: {wrong[0]}")
         ours = encode(schema, rows.numbers)
         _compare_encodings(read, schema, frame, ours)
     _compare_decisions(read, frame.tail(SCORED_ROWS), ours[-SCORED_ROWS:])  # the last rows are random
@@ -53,10 +57,12 @@ def _compare_encodings(read: ReadModel, schema: Schema, frame: pd.DataFrame, our
         theirs = read.transform(frame)
     except Exception as error:
         raise SchemaError(
-            f"the pipeline fails on values that it knows: {type(error).__name__}: {error}"
+            f"the pipeline fails on values from its own fit: {type(error).__name__}: {error}"
         ) from None
     if theirs.shape != ours.shape:
-        raise SchemaError(f"the pipeline makes {theirs.shape[1]} columns, not {ours.shape[1]}")
+        raise SchemaError(
+            f"the pipeline makes {theirs.shape[1]} columns, but the schema makes {ours.shape[1]}"
+        )
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
     if same.all():
         return
@@ -72,12 +78,12 @@ def _compare_encodings(read: ReadModel, schema: Schema, frame: pd.DataFrame, our
 
 
 def _compare_decisions(read: ReadModel, frame: pd.DataFrame, ours: np.ndarray) -> None:
-    """The forest that was read, on our encoding, against the model's own decisions on raw rows."""
+    """Compare the forest on encoded rows with the model on raw rows."""
     try:
         scores, decided = read.decide(frame)
     except Exception as error:
         raise SchemaError(
-            f"the model fails on values that it knows: {type(error).__name__}: {error}"
+            f"the model fails on values from its own fit: {type(error).__name__}: {error}"
         ) from None
     expected = read.forest.predict_proba(ours)
     wrong = (np.abs(scores - expected) > SCORE_TOLERANCE).any(axis=1)
@@ -87,12 +93,12 @@ def _compare_decisions(read: ReadModel, frame: pd.DataFrame, ours: np.ndarray) -
         row = ", ".join(f"{name} = {shown(frame[name].iloc[i])}" for name in read.columns[:3])
         raise SchemaError(
             f"the model's own decision cannot be reproduced: {wrong.sum()} of {len(frame)} random rows"
-            f" have another score or class, the first one where {row}, ..."
+            f" have another score or class; the first has {row}, ..."
         )
 
 
 def _blocks(read: ReadModel, schema: Schema) -> Iterator[pd.DataFrame]:
-    """Raw rows to be tried: each column's own values first, then random ones."""
+    """Yield the raw rows to try: each column's own values first, then random ones."""
     rng = np.random.default_rng(0)
     tried = [_values(read, feature, int(schema.column_start[j])) for j, feature in enumerate(schema.features)]
     rows = max(map(len, tried)) + RANDOM_ROWS
@@ -104,18 +110,18 @@ def _blocks(read: ReadModel, schema: Schema) -> Iterator[pd.DataFrame]:
     last = (rows - 1) // BLOCK * BLOCK
     starts = [*range(0, last, BLOCK), last]
     if len(starts) > 1 and rows - last < SCORED_ROWS:
-        starts.pop()  # the random rows stay together
+        starts.pop()  # keep all scored random rows in the last block
     for start, end in zip(starts, [*starts[1:], rows], strict=True):
         yield read.frame({name: column.iloc[start:end] for name, column in columns.items()}, end - start)
 
 
 def _values(read: ReadModel, feature: Feature, column: int) -> pd.Series:
-    """What is tried of one column for certain."""
+    """Return the values of one column that are always tried."""
     if feature.codes is not None:
         return as_series(values_of(feature, _track(read, feature)))
     inner = (read.forest.left >= 0) & (read.forest.feature == column)
     edges = np.unique(read.forest.threshold[inner])
-    edges = edges[np.abs(edges) < FLOAT32_MAX / 2]  # a split off missing values is at infinity
+    edges = edges[np.abs(edges) < FLOAT32_MAX / 2]  # a split on missingness has an infinite threshold
     above = next_float32_above(edges)
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
     first, last = least_number(feature, above, plain=False), greatest_number(feature, below, plain=False)
@@ -133,7 +139,7 @@ def _values(read: ReadModel, feature: Feature, column: int) -> pd.Series:
 def _random(
     read: ReadModel, feature: Feature, own: pd.Series, rows: int, rng: np.random.Generator
 ) -> pd.Series:
-    """Random values: of those tried for certain, and for numbers also anywhere, near and far."""
+    """Draw random values from `own`, and numbers inside and outside the range."""
     picked = own.iloc[rng.integers(len(own), size=rows)].reset_index(drop=True)
     if feature.codes is not None:
         return picked
@@ -148,7 +154,7 @@ def _random(
 
 
 def _allowed(feature: Feature, numbers: np.ndarray) -> np.ndarray:
-    """Numbers that a customer may have."""
+    """Return the numbers that a customer may have."""
     low, high = _bounds(feature)
     with np.errstate(over="ignore", invalid="ignore"):
         readable = np.isfinite(numbers) & (np.abs(feature.encoded(numbers)) <= FLOAT32_MAX / 2)

@@ -1,10 +1,9 @@
-"""Bring your own model: a fitted scikit-learn pipeline read as a schema of raw columns and a forest.
+"""Read a fitted scikit-learn pipeline as a schema of raw columns and a forest.
 
-Categories, scales and names come from the pipeline. The schema encodes a raw row to exactly the
-matrix that the pipeline makes of it, to the last bit and column by column, so the forest is the
-pipeline's own and stays the judge. What is said about a column is then put to the pipeline itself
-(`pipeline_probes.py`): a column that cannot be reproduced is refused. The pipeline can also judge
-the points that were found (`ReadModel.judge`).
+Categories, scales and names come from the pipeline. The schema encodes a raw row to exactly the matrix that
+the pipeline produces, bit for bit, so the pipeline's own forest can be explained. `probes.py` compares every
+column with the pipeline and refuses a column that cannot be reproduced. The pipeline can also judge the
+points that are found (`ReadModel.judge`).
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from robustcf.schema.schema import Schema
 
 @dataclass(frozen=True)
 class ReadModel:
-    """A fitted model taken apart: its forest, and each raw column's way to the forest's columns.
+    """A fitted model: its forest, and the encoding of each raw column.
 
-    Build it with `read_model`; `schema()` then makes a schema of it.
+    Build it with `read_model`; `schema()` then returns its schema.
     """
 
     forest: Forest
@@ -49,23 +48,23 @@ class ReadModel:
         changes: Mapping[str, Any] | None = None,
         source: str = "the schema file",
     ) -> Schema:
-        """The schema of the raw columns.
+        """Return the schema of the raw columns.
 
         Parameters
         ----------
         data : DataFrame, optional
-            Raw rows, for kinds and ranges that the model does not say. Other columns are ignored.
+            Raw rows, for kinds and ranges that the model does not contain. Other columns are ignored.
         changes : mapping, optional
-            A schema file's content (`tomllib`): what it says of a column replaces what was found,
-            its coding aside, which is the model's.
+            The content of a schema file (`tomllib`). Its entries replace what the model and the data
+            say about a column, except for the encoding, which is always the model's.
         source : str
-            What the file is called in messages.
+            The file's name in messages.
 
         Raises
         ------
         SchemaError
-            If a range is not known, a file contradicts the model, or the pipeline does to a column
-            what cannot be reproduced.
+            If a range is unknown, the file contradicts the model, or a column's encoding cannot be
+            reproduced.
         """
         tables = self._tables(data)
         document = dict(changes or {})
@@ -73,7 +72,7 @@ class ReadModel:
         for table in tables:
             if "transform" in table and not {"low", "high"} <= table.keys() and not table.get("values"):
                 raise SchemaError(
-                    f"column {table['name']!r}: the model does not say its range; give data with this "
+                    f"column {table['name']!r}: the model does not contain its range; give data with this "
                     "column, or a schema with its low and high"
                 )
         features = tuple(Feature(**typed(table, table["name"])) for table in tables)
@@ -84,11 +83,11 @@ class ReadModel:
         return schema
 
     def judge(self, schema: Schema) -> Judge:
-        """The model itself as the judge of an `Explainer`'s points: `Explainer(..., judge=...)`."""
+        """Return the model itself as a judge for `Explainer(..., judge=...)`."""
         return PipelineJudge(self, schema)
 
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
-        """What the model's own steps make of raw rows."""
+        """Encode raw rows with the model's own steps."""
         rows = self._as_fitted(frame)
         with joblib.parallel_config(backend="sequential"):
             encoded: Any = rows if self.encoder is None else self.encoder.transform(rows)
@@ -96,14 +95,14 @@ class ReadModel:
         return dense.astype(np.float64)
 
     def decide(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """The model's own scores of every class, and the position of the class that it predicts."""
+        """Return the model's own score of every class and predicted class position."""
         rows = self._as_fitted(frame)
-        with joblib.parallel_config(backend="sequential"):  # threads would sum the trees in any order
+        with joblib.parallel_config(backend="sequential"):  # threads would sum the trees in random order
             scores, labels = self.model.predict_proba(rows), self.model.predict(rows)
         return scores, np.searchsorted(self.model.classes_, labels)
 
     def frame(self, columns: Mapping[str, pd.Series], rows: int) -> pd.DataFrame:
-        """Raw rows as the model takes them; columns not given hold something that it knows."""
+        """Build raw rows for the model; columns that are not given hold a valid value."""
         known = {track.name: track for track in self.tracks}
         made: dict[str, Any] = {}
         for name in self.names:
@@ -118,30 +117,30 @@ class ReadModel:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The raw columns that the forest looks at, in the order of its columns."""
+        """The raw columns that the forest uses, in the order of its columns."""
         return tuple(dict.fromkeys(track.name for track in self.tracks))
 
     def _as_fitted(self, frame: pd.DataFrame) -> Any:
-        """A frame if the model was fitted on one, else its values."""
+        """Return the frame if the model was fitted on a frame, else its values."""
         return frame.to_numpy(dtype=None) if _fitted_names(self.model) is None else frame
 
     def _columns(self) -> dict[str, list[int]]:
-        """The forest's columns of each raw column, in the forest's order."""
+        """Return the forest's columns of each raw column, in the forest's order."""
         found: dict[str, list[int]] = {}
         for k, track in enumerate(self.tracks):
             mine = found.setdefault(track.name, [])
             if mine and (mine[-1] != k - 1 or self.tracks[mine[-1]] != track or track.encoder is None):
                 first = self.tracks[mine[-1]].step
-                raise track.fail(f"is used a second time, after step {first!r}: a column has one encoding")
+                raise track.fail(f"is already used by step {first!r}; a column can have only one encoding")
             mine.append(k)
         return found
 
     def _tables(self, data: pd.DataFrame | None) -> list[dict[str, Any]]:
-        """What is found of each column: its kind, its coding, and what data shows of it."""
+        """Return each column's kind, encoding, and range or values seen in the data."""
         found = self._columns()
         for name in found if data is not None else ():
             if data is not None and name not in data:
-                raise SchemaError(f"the data has no column {name!r}, which the model asks for")
+                raise SchemaError(f"the data has no column {name!r}; the model needs it")
         tracks = {name: self.tracks[columns[0]] for name, columns in found.items()}
         shown = {name: None if data is None else data[name].rename(name) for name in found}
         categories: dict[str, Sequence[Any]] = {}
@@ -174,18 +173,18 @@ class ReadModel:
             "codes": codes[order].tolist(),
         }
         if table["kind"] == "categorical" and len(values) == 2:
-            table["weight"] = 0.125  # both its columns change, and the paper's price of a binary is 1/4
+            table["weight"] = 0.125  # two columns change; together they cost the paper's 1/4
         if table["kind"] == "discrete" and len(values) == 1:
             table["action"] = "fixed"
         if missing is not None:
             table["missing"] = missing
             literal = column is not None and (column == missing).any()
-            if not literal:  # nobody can be told to go missing
+            if not literal:  # "become missing" is not advice
                 table["allowed"] = [v for v in table["values"] if v != missing]
         return table
 
     def _probed(self, categories: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
-        """The model's columns where each of these raw columns takes its values in turn."""
+        """Encode every category of each raw column with the model's own steps."""
         if not categories:
             return {}
         rows = max(map(len, categories.values()))
@@ -193,41 +192,41 @@ class ReadModel:
         try:
             encoded = self.transform(self.frame(turns, rows))
         except Exception as error:
-            if len(categories) > 1:  # which one is it?
+            if len(categories) > 1:  # retry one by one to name the column that fails
                 return {n: c for name, v in categories.items() for n, c in self._probed({name: v}).items()}
             name = next(iter(categories))
             raise SchemaError(f"column {name!r}: the pipeline fails on its own categories: {error}") from None
         return {name: encoded[: len(values)] for name, values in categories.items()}
 
     def takes_missing(self) -> bool:
-        """Whether the model decides rows whose numbers are missing, where no step fills them."""
+        """Whether the model accepts missing numbers that no step fills."""
         numbers = [t.name for t in self.tracks if t.encoder is None and not t.fills_missing]
         gone = {name: pd.Series([np.nan]) for name in numbers}
         gone |= {t.name: as_series([missing_of(t)]) for t in self.tracks if t.fill is not None}
         try:
             self.model.predict_proba(self._as_fitted(self.frame(gone, 1)))
-        except Exception:  # a step before the forest does not take them, or a sparse matrix
+        except Exception:  # an earlier step, or a sparse matrix, does not accept missing values
             return False
         return True
 
 
 def read_model(model: Any) -> ReadModel:
-    """Take a fitted pipeline or a bare ensemble apart.
+    """Read a fitted pipeline or a bare ensemble.
 
     Parameters
     ----------
     model : Pipeline, or a supported ensemble
         A `Pipeline` whose steps treat each column by itself (`ColumnTransformer`, one-hot and
         ordinal encoders, scalers, constant imputation) and whose last step is a `RandomForest-`,
-        `ExtraTrees-` or `BaggingClassifier` of trees or a single tree. A finished search
-        (`GridSearchCV`) stands for its best estimator.
+        `ExtraTrees-` or `BaggingClassifier` of trees or a single tree. For a fitted search
+        (`GridSearchCV`), the best estimator is used.
 
     Raises
     ------
     ForestError
-        If the last step is no forest.
+        If the last step is not a forest.
     SchemaError
-        If a step or a column cannot be followed; it is named.
+        If a step or a column is not supported; the message names it.
 
     Examples
     --------
@@ -262,7 +261,7 @@ def read_model(model: Any) -> ReadModel:
 
 
 def _fitted_names(model: Any) -> Sequence[Any] | None:
-    """The names of the columns that a model was fitted on, if they had any."""
+    """Return the names of the columns that a model was fitted on, or None."""
     for _, step in model.steps if isinstance(model, Pipeline) else [("", model)]:
         if step is not None and not isinstance(step, str):
             names: Sequence[Any] | None = getattr(step, "feature_names_in_", None)

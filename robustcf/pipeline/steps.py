@@ -1,12 +1,11 @@
-"""Following raw columns through the fitted steps of a scikit-learn pipeline.
+"""Follow raw columns through the fitted steps of a scikit-learn pipeline.
 
-Only steps that treat each column by itself can be followed: scalers, constant imputation, one-hot
-and ordinal encoders, in pipelines and column transformers of any depth. Anything else is refused
-by the name of the step and of the column.
+Supported steps treat each column by itself: scalers, constant imputation, one-hot and ordinal encoders, in
+pipelines and column transformers of any depth. Any other step is refused with its name and the column's.
 
-Scalers compute differently on sparse matrices: x * (1 / scale) in place of x / scale. A one-hot
-encoder and a column transformer decide when they are fitted whether they make a sparse matrix, so
-each column knows at each step whether it lies in one.
+Scalers compute x * (1 / scale) on sparse matrices and x / scale on dense ones. One-hot encoders and column
+transformers decide at fit time whether their output is sparse. Each column therefore records at each step
+whether it is part of a sparse matrix.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from sklearn.utils.validation import check_is_fitted
 from robustcf.schema.coding import Operation
 from robustcf.schema.feature import SchemaError, plain
 
-Encoder = Literal["one-hot", "ordinal", "graded"]  # graded: ordinal in an order that somebody chose
+Encoder = Literal["one-hot", "ordinal", "graded"]  # graded: ordinal, in an order that the user chose
 
 
 @dataclass(frozen=True)
 class Track:
-    """One column on its way: what has been done to it so far.
+    """One column and the operations applied to it so far.
 
-    `categories` are those of its encoder (the codes themselves are found by asking the pipeline);
-    `fill` is what took the place of a missing value before it was encoded; `observed` is the range
-    that a scaler has seen, in original units; `sparse` says whether the column is now part of a
-    sparse matrix.
+    - `categories`: the encoder's categories. The pipeline itself is asked for their codes.
+    - `fill`: the value that replaced a missing value before encoding.
+    - `observed`: the range that a scaler was fitted on, in original units.
+    - `sparse`: whether the column is now part of a sparse matrix.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Track:
 
     @property
     def fills_missing(self) -> bool:
-        """Whether a number takes the place of a missing one."""
+        """Whether a number replaces a missing value."""
         return any(name == "fill" for name, _ in self.operations)
 
     def fail(self, message: str) -> SchemaError:
@@ -67,7 +66,7 @@ class Track:
 
 
 def follow(step: Any, tracks: Sequence[Track], path: str = "") -> list[Track]:
-    """The columns that a fitted step makes of those that it is given."""
+    """Return the columns that a fitted step makes from its input columns."""
     here = [replace(track, step=path or type(step).__name__) for track in tracks]
     if step is None or (isinstance(step, str) and step == "passthrough"):
         return here
@@ -87,7 +86,7 @@ def follow(step: Any, tracks: Sequence[Track], path: str = "") -> list[Track]:
     names = ", ".join(repr(track.name) for track in here[:3]) + (", ..." if len(here) > 3 else "")
     known = ", ".join(kind.__name__ for kind in _READERS)
     raise SchemaError(
-        f"step {path!r}, column {names}: cannot follow a {type(step).__name__}; what can be followed: {known}"
+        f"step {path!r}, column {names}: {type(step).__name__} is not supported; supported steps are {known}"
     )
 
 
@@ -103,18 +102,21 @@ def _divide(step: ColumnTransformer, tracks: list[Track], path: str) -> list[Tra
 
 
 def _scaled(track: Track, *operations: Operation) -> list[Track]:
-    """Scaled codes are still codes; the pipeline itself will be asked for them."""
+    """Add operations to a number; categories need none.
+
+    The pipeline itself is asked for the scaled codes of categories.
+    """
     if track.encoder is not None:
         return [track]
     return [replace(track, operations=track.operations + operations)]
 
 
 def _divided(track: Track, scale: np.floating[Any]) -> Operation:
-    """Division by a scale, as scikit-learn computes it on a dense or a sparse matrix."""
+    """Return the division by a scale, as computed for dense or sparse matrices."""
     if not track.sparse:
         return "divide", float(scale)
     with np.errstate(over="ignore"):
-        inverse = float(1.0 / scale)  # in the scale's own precision: float32 if it was fitted so
+        inverse = float(1.0 / scale)  # in the precision of the scale, which may be float32
     if not math.isfinite(inverse):
         raise track.fail(f"the scale {scale:g} is too small: 1 / scale is infinite")
     return "multiply", inverse
@@ -160,12 +162,12 @@ def _impute(step: SimpleImputer, track: Track, i: int) -> list[Track]:
         raise track.fail(f"missing_values={step.missing_values!r} is not supported, only NaN")
     fill = plain(step.statistics_[i])
     if isinstance(fill, float) and math.isnan(fill):
-        raise track.fail("had no value at all when the imputer was fitted")
+        raise track.fail("the imputer was fitted on a column without any value")
     if track.encoder is not None:
         return [track]
     if isinstance(fill, str):
         return [replace(track, fill=fill)]
-    scaled = any(name != "fill" for name, _ in track.operations)  # then the fill is in no customer's units
+    scaled = any(name != "fill" for name, _ in track.operations)  # the fill is then not in original units
     return [
         replace(track, fill=None if scaled else fill, operations=(*track.operations, ("fill", float(fill))))
     ]
@@ -181,7 +183,7 @@ def _one_hot(step: OneHotEncoder, track: Track, i: int) -> list[Track]:
 
 
 def _rare(step: OneHotEncoder, i: int) -> Sequence[Any]:
-    """The infrequent categories, which share one column."""
+    """Return the infrequent categories, which share one column."""
     groups = getattr(step, "infrequent_categories_", None)
     found: Sequence[Any] | None = None if groups is None else groups[i]
     return () if found is None else found
@@ -194,15 +196,15 @@ def _ordinal(step: OrdinalEncoder, track: Track, i: int) -> list[Track]:
 
 def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track:
     if track.encoder is not None:
-        raise track.fail("is encoded a second time")
+        raise track.fail("is encoded twice, which is not supported")
     if any(name != "fill" for name, _ in track.operations):
-        raise track.fail("is scaled before it is encoded")
+        raise track.fail("is scaled before it is encoded, which is not supported")
     return replace(track, encoder=encoder, categories=tuple(plain(v) for v in categories))
 
 
 def _unchanged(step: FunctionTransformer, track: Track, i: int) -> list[Track]:
     if step.func is not None:
-        raise track.fail(f"cannot follow the function {getattr(step.func, '__name__', step.func)!r}")
+        raise track.fail(f"the function {getattr(step.func, '__name__', step.func)!r} is not supported")
     return [track]
 
 

@@ -1,4 +1,4 @@
-"""What a model's columns are to people, as tables of a schema file: found, then changed by a user's file."""
+"""Describe a model's columns as schema tables, and merge the user's file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from robustcf.schema.coding import encode_numbers
 from robustcf.schema.feature import SchemaError
 from robustcf.schema.infer import infer_feature
 
-MISSING = "(missing)"  # names the category of an encoder that has seen missing values
-MOST_VALUES = 100  # whole numbers with more of them are amounts, and move in steps of 1
+MISSING = "(missing)"  # the category of missing values, if the encoder was fitted on some
+MOST_VALUES = 100  # a column with more distinct whole numbers is an amount that moves in steps of 1
 CODING = ("transform", "codes", "missing", "scaling")
 
 
 def kind_of(track: Track, values: Sequence[Any], columns: int) -> str:
-    """What a column of categories is to people; the order of codes is theirs only if somebody chose it."""
+    """Return the kind of a column of categories.
+
+    Codes give an order only if the user chose the order, or if the categories are numbers.
+    """
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if columns == 1 and len(values) == 2 and MISSING not in values and not (numbers and track.encoder):
         return "binary"
@@ -30,7 +33,7 @@ def kind_of(track: Track, values: Sequence[Any], columns: int) -> str:
 
 
 def is_yes_or_no(column: pd.Series) -> bool:
-    """Whether a column holds truth values, as such or written out in a text file."""
+    """Whether a column holds booleans, as values or as text."""
     if pd.api.types.is_bool_dtype(column.dtype):
         return True
     if pd.api.types.is_numeric_dtype(column.dtype) or column.isna().any():
@@ -50,7 +53,7 @@ def number_table(track: Track, column: pd.Series | None) -> dict[str, Any]:
 
 
 def _observed(name: str, column: pd.Series) -> dict[str, Any]:
-    """What data says about a number: whole or not, and its range."""
+    """Return what the data says about a number: its range, and whether it is whole."""
     if pd.api.types.is_string_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     found = asdict(infer_feature(column, kind="discrete"))
@@ -66,13 +69,13 @@ def _observed(name: str, column: pd.Series) -> dict[str, Any]:
 def changed_tables(
     tables: list[dict[str, Any]], overrides: Sequence[Mapping[str, Any]], source: str
 ) -> list[dict[str, Any]]:
-    """What a file says put in the place of what was found, column by column; codings stay the model's."""
+    """Merge a file's entries into the tables; encodings stay the model's."""
     by_name: dict[Any, Mapping[str, Any]] = {}
     known = [table["name"] for table in tables]
     for override in overrides:
         name = override.get("name") if isinstance(override, Mapping) else None
         if name not in known:
-            raise SchemaError(f"{source}: {name!r} is not a column of the model: {', '.join(known)}")
+            raise SchemaError(f"{source}: {name!r} is not a column of the model; it has {', '.join(known)}")
         if name in by_name:
             raise SchemaError(f"{source}: feature {name!r} is listed twice")
         by_name[name] = override
@@ -84,7 +87,7 @@ def _merged(table: dict[str, Any], override: Mapping[str, Any], source: str) -> 
     coding = {key: table[key] for key in CODING if key in table}
     if "kind" not in said:
         merged = table | said
-    else:  # a whole description: only the coding is left of ours
+    else:  # the file describes the column completely: keep only the model's encoding
         merged = {"name": table["name"], **said, **coding}
         if "codes" in coding:
             merged.setdefault("values", table["values"])
@@ -97,12 +100,14 @@ def _merged(table: dict[str, Any], override: Mapping[str, Any], source: str) -> 
 
 
 def _reordered(table: dict[str, Any], listed: Any, source: str) -> list[Any]:
-    """The model's codes in the order of a file's values, which must be the model's."""
+    """Return the model's codes in the order of the file's values."""
     codes = dict(zip(table["values"], table["codes"], strict=True))
     listed = list(listed) if isinstance(listed, list | tuple) else []
     for value in table["values"]:
         if value not in listed:
-            raise SchemaError(f"{source}: feature {table['name']!r} lacks {value!r}, which the model knows")
+            raise SchemaError(
+                f"{source}: feature {table['name']!r} lacks the value {value!r}; the model has it"
+            )
     for value in listed:
         if value not in codes:
             raise SchemaError(f"{source}: feature {table['name']!r}: the model does not know {value!r}")
@@ -110,11 +115,11 @@ def _reordered(table: dict[str, Any], listed: Any, source: str) -> list[Any]:
 
 
 def _codes_of_numbers(table: dict[str, Any], source: str) -> list[Any]:
-    """Codes of values that are categories to people and numbers to the model."""
+    """Return the codes of categories that the model reads as numbers."""
     try:
         numbers = np.array([float(v) for v in table.get("values", ())])
     except (TypeError, ValueError):
         raise SchemaError(
-            f"{source}: feature {table['name']!r}: to the model its values are numbers"
+            f"{source}: feature {table['name']!r}: its values must be numbers, as the model reads them"
         ) from None
     return [[float(code)] for code in encode_numbers(table["transform"], numbers)]

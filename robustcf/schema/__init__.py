@@ -1,4 +1,4 @@
-"""What the columns are: kinds, values, allowed moves, costs, and the encoding of raw rows."""
+"""The schema of the customer table: kinds, values, moves, costs and encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one feature may move, from the customer's own value, and what that costs."""
+"""Where a feature may move from the customer's own value, and at what cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robustcf.schema.transitions import ANY
 
 
 def search_limits(feature: Feature) -> tuple[float, float]:
-    """The search limits: declared ones, or what was observed of a continuous feature."""
+    """Return the declared bounds, or the observed range of a continuous feature."""
     low, high = (-np.inf, np.inf) if feature.is_listed else feature.span
     return (
         low if feature.lower is None else feature.lower,
@@ -21,7 +21,7 @@ def search_limits(feature: Feature) -> tuple[float, float]:
 
 
 def listed_numbers(feature: Feature) -> np.ndarray:
-    """The numbers that a move may end on, where they are listed one by one."""
+    """Return the numbers that a move may end on, for a feature that lists its values."""
     numbers = np.unique([feature.number(v) for v in feature.values or feature.allowed or ()])
     if feature.allowed is not None:
         numbers = numbers[np.isin(numbers, [feature.number(v) for v in feature.allowed])]
@@ -35,7 +35,9 @@ def listed_numbers(feature: Feature) -> np.ndarray:
 
 
 def reach(feature: Feature, own: float) -> tuple[float, float]:
-    """How far down and up an ordered feature may go; the customer's own value is always within.
+    """Return the lowest and highest value that an ordered feature may take.
+
+    The interval always contains the customer's own value.
 
     >>> income = Feature("income", "continuous", low=0, high=9000, at_most_up=300, at_most_down_percent=50)
     >>> reach(income, 2000.0)
@@ -63,7 +65,7 @@ def _decimal(number: float) -> Decimal:
 
 
 def may_become(feature: Feature, own: float, numbers: np.ndarray) -> np.ndarray:
-    """Which of the listed numbers the customer may move to."""
+    """Return which of the listed numbers the customer may move to."""
     if feature.ordered:
         low, high = reach(feature, own)
         open_ = (numbers >= low) & (numbers <= high)
@@ -75,15 +77,18 @@ def may_become(feature: Feature, own: float, numbers: np.ndarray) -> np.ndarray:
 
 
 def move_costs(feature: Feature, own: float, numbers: np.ndarray) -> np.ndarray:
-    """What moving from the customer's own value to each number costs: by table, else by weight."""
+    """Return the cost of moving from the customer's own value to each number.
+
+    The cost table comes first. Moves that it does not list are priced by the weight.
+    """
     costs = feature.costs(numbers, own)
-    for start, end, cost in reversed(feature.cost_table or ()):  # the first line that fits counts
+    for start, end, cost in reversed(feature.cost_table or ()):  # reversed: the first matching line wins
         costs = np.where(_fits(feature, start, end, own, numbers), cost, costs)
     return costs
 
 
 def _fits(feature: Feature, start: Value, end: Value, own: float, numbers: np.ndarray) -> np.ndarray:
-    """Whether a line of a table is about moving from the customer's own value to each number."""
+    """Return whether a table line covers the move from `own` to each number."""
     if start != ANY and feature.number(start) != own:
         return np.zeros(numbers.shape, dtype=np.bool_)
     fits: np.ndarray = numbers != own
@@ -91,7 +96,7 @@ def _fits(feature: Feature, start: Value, end: Value, own: float, numbers: np.nd
 
 
 def on_step(step: float, multiples: np.ndarray) -> np.ndarray:
-    """Whole multiples of a step, free of binary dust: 3 * 0.1 is 0.3."""
+    """Return whole multiples of a step without rounding residue: 3 * 0.1 is 0.3."""
     exponent = Decimal(str(step)).as_tuple().exponent
     digits = -exponent if isinstance(exponent, int) and exponent < 0 else 0
     rounded: np.ndarray = np.round(np.rint(multiples) * step, digits)
@@ -99,15 +104,15 @@ def on_step(step: float, multiples: np.ndarray) -> np.ndarray:
 
 
 def up_to_step(step: float, numbers: np.ndarray) -> np.ndarray:
-    """The least whole multiple of the step that is not below each number."""
+    """Return the least whole multiple of the step that is not below each number."""
     multiple = np.floor(numbers / step) - 1
-    for _ in range(3):  # division may be off by one
+    for _ in range(3):  # the rounded quotient may be off by one
         multiple = multiple + (on_step(step, multiple) < numbers)
     return on_step(step, multiple)
 
 
 def next_on_step(step: float, number: float, upwards: bool) -> float:
-    """The nearest whole multiple of the step strictly above (or below) a number."""
+    """Return the nearest multiple of the step strictly above (or below) a number."""
     if upwards:
         return float(up_to_step(step, np.array(math.nextafter(number, math.inf))))
     return -float(up_to_step(step, np.array(math.nextafter(-number, math.inf))))

@@ -1,7 +1,6 @@
-"""An independent word on a point: its distance and its constraints, from the schema alone.
+"""Check a point's distance and constraints from the schema alone.
 
-Nothing here knows cells, options or solvers; it is what an auditor would write from the
-schema's documentation.
+This module uses no cells, options or solvers. An auditor could write it from the schema's documentation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from robustcf.schema.schema import Feature, Schema
 
 
 def distance(schema: Schema, before: np.ndarray, after: np.ndarray) -> float:
-    """The paper's f: weighted l1 distance between two rows of numbers, cost tables first.
+    """Return the paper's f (eq. 2a): the weighted l1 distance of two rows.
+
+    A move that a cost table lists has the table's cost instead.
 
     >>> schema = Schema((Feature("a", "continuous", low=0, high=4), Feature("b", "binary", values=(0, 1))))
     >>> distance(schema, np.array([0.0, 0.0]), np.array([1.0, 1.0]))
@@ -33,7 +34,7 @@ def _price(feature: Feature, old: float, new: float) -> float:
 
 
 def broken_rules(schema: Schema, before: np.ndarray, after: np.ndarray) -> list[str]:
-    """What a move breaks, feature by feature; empty for an allowed one."""
+    """Return the rules that a move breaks; none for an allowed move (eq. 2c)."""
     broken = []
     for feature, old, new in zip(schema.features, before, after, strict=True):
         if _differs(old, new) and (rule := _broken_rule(feature, float(old), float(new))):
@@ -42,7 +43,7 @@ def broken_rules(schema: Schema, before: np.ndarray, after: np.ndarray) -> list[
 
 
 def broken_across(schema: Schema, before: np.ndarray, after: np.ndarray) -> list[str]:
-    """Rules across features that a move breaks: links, and the limit on changes."""
+    """Return the broken rules across features: links, and the limit on changes."""
     broken = []
     for link in schema.links:
         when, then = (schema.names.index(clause.feature) for clause in (link.when, link.then))
@@ -51,12 +52,15 @@ def broken_across(schema: Schema, before: np.ndarray, after: np.ndarray) -> list
             broken.append(f"link {link} does not hold")
     changed = sum(_differs(old, new) for old, new in zip(before, after, strict=True))
     if schema.max_changes is not None and changed > schema.max_changes:
-        broken.append(f"{changed} features change, max_changes is {schema.max_changes}")
+        broken.append(f"{changed} features change, but max_changes is {schema.max_changes}")
     return broken
 
 
 def _move(old: float, new: float) -> str:
-    """One of same, up and down; of a category that changes, either (links name both or none)."""
+    """Return "same", "up" or "down".
+
+    For a changed category either word will do: links name both or neither.
+    """
     return "same" if not _differs(old, new) else "up" if new > old else "down"
 
 
@@ -66,7 +70,7 @@ def _differs(old: float, new: float) -> bool:
 
 def _broken_rule(feature: Feature, old: float, new: float) -> str | None:
     if math.isnan(old) or math.isnan(new):
-        return "a missing value may not change, nor a value go missing"
+        return "a missing value must stay missing, and a value may not become missing"
     if feature.action == "fixed":
         return "is fixed"
     if feature.action == "increase" and new < old:
@@ -93,14 +97,14 @@ def _broken_rule(feature: Feature, old: float, new: float) -> str | None:
 
 
 def _too_far(feature: Feature, old: float, new: float) -> str | None:
-    """Bounds relative to the customer, worked out in decimals as a person would."""
+    """Check the bounds relative to the customer, in decimal arithmetic."""
     own, size = _decimal(old), abs(_decimal(old))
     for bound, unit in ((feature.at_most_up, Decimal(1)), (feature.at_most_up_percent, size / 100)):
         if bound is not None and new > float(own + unit * _decimal(bound)):
-            return f"rises from {old} to {new}, by more than allowed"
+            return f"rises from {old} to {new}, more than allowed"
     for bound, unit in ((feature.at_most_down, Decimal(1)), (feature.at_most_down_percent, size / 100)):
         if bound is not None and new < float(own - unit * _decimal(bound)):
-            return f"falls from {old} to {new}, by more than allowed"
+            return f"falls from {old} to {new}, more than allowed"
     return None
 
 
@@ -116,6 +120,6 @@ def _forbidden(feature: Feature, old: float, new: float) -> str | None:
 
 
 def _is_multiple(number: float, step: float) -> bool:
-    """Whether a number is a whole multiple, as nearly as float64 can hold one (0.3 and 0.1)."""
+    """Whether a number is a multiple of the step up to rounding (0.3 and 0.1)."""
     nearest = round(number / step) * step
     return abs(number - nearest) <= 1e-9 * step + 2 * math.ulp(number)

@@ -1,9 +1,12 @@
-"""Raw rows to the model's matrix and back.
+"""Convert raw rows to the model's matrix and back.
 
-A row travels through three forms: *raw* (what the customer's table holds), *numbers* (one
-float64 per feature: the number itself, or a category's position) and *encoded* (what the model
-was trained on: scaled numbers, one-hot categories). Numbers are the form that the rest of the
-library computes with; a feature that does not change is never decoded.
+A row has three forms:
+
+- *raw*: the values in the customer's table.
+- *numbers*: one float64 per feature, which is the number itself or a category's position.
+- *encoded*: the columns that the model was trained on, such as scaled numbers and one-hot categories.
+
+The library computes with numbers. A feature that does not change is copied and never decoded.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class Rows:
 
 
 def as_frame(rows: pd.DataFrame | Row | Iterable[Row]) -> pd.DataFrame:
-    """One row or several, as a frame whose columns are named by text (column 0 is "0")."""
+    """Return rows as a frame with text column names (column 0 becomes "0")."""
     if isinstance(rows, pd.DataFrame):
         frame = rows
     elif isinstance(rows, Mapping | pd.Series):
@@ -47,8 +50,8 @@ def as_frame(rows: pd.DataFrame | Row | Iterable[Row]) -> pd.DataFrame:
 def read_rows(schema: Schema, rows: pd.DataFrame | Row | Iterable[Row], *, missing: bool = False) -> Rows:
     """Check rows in original units and turn them into numbers.
 
-    Nothing is raised for a bad row: the first thing wrong with it becomes its reason, and the
-    other rows go on. `missing` says whether the forest can take a missing number.
+    A bad row raises nothing: its first error becomes its reason, and the other rows are read as usual.
+    `missing` says whether the forest accepts a missing number.
 
     Examples
     --------
@@ -62,7 +65,7 @@ def read_rows(schema: Schema, rows: pd.DataFrame | Row | Iterable[Row], *, missi
     counts = frame.columns.value_counts(sort=False)
     wrong = [f"column {name!r} is missing" for name in schema.names if name not in counts]
     wrong += [f"column {name!r} is not in the schema" for name in counts.index if name not in schema.names]
-    wrong += [f"column {name!r} is there twice" for name in schema.names if counts.get(name, 0) > 1]
+    wrong += [f"column {name!r} occurs twice" for name in schema.names if counts.get(name, 0) > 1]
     if wrong:
         return Rows(numbers, [wrong[0]] * len(frame))
     for j, feature in enumerate(schema.features):
@@ -79,7 +82,7 @@ def read_rows(schema: Schema, rows: pd.DataFrame | Row | Iterable[Row], *, missi
 def _read_column(
     feature: Feature, column: pd.Series, absent: np.ndarray, missing: bool
 ) -> tuple[np.ndarray, list[tuple[np.ndarray, str]]]:
-    """A column as numbers, and what is wrong where."""
+    """Return a column as numbers, and a mask of rows and a text for each problem."""
     if feature.missing is not None and absent.any():
         column = column.astype(object).where(~absent, feature.missing)
         absent = np.zeros_like(absent)
@@ -103,7 +106,7 @@ def _read_column(
     if feature.codes is not None:
         problems.append((too_large, f"is not one of its values ({_listed(feature)})"))
     if feature.codes is not None or not (missing or feature.fills_missing):
-        problems.append((absent, "is missing, which this forest cannot take"))
+        problems.append((absent, "is missing; this forest does not accept missing values"))
     if feature.lower is not None:
         problems.append((numbers < feature.lower, f"is below the declared lower bound {feature.lower:g}"))
     if feature.upper is not None:
@@ -115,9 +118,9 @@ def _code(value: Any, codes: dict[Any, float], words: dict[str, float]) -> float
     try:
         if value in codes:
             return codes[value]
-        text = str(value)  # "3" in a text file is the category 3, also where the model knows it as 3.0
+        text = str(value)  # "3" in a text file is the category 3, even if the model stores 3.0
         return words[text] if text in words else codes.get(number_of(value), np.nan)
-    except (TypeError, ValueError):  # unhashable, or a whole number too long to write out
+    except (TypeError, ValueError):  # unhashable, or an integer too long for str()
         return np.nan
 
 
@@ -126,7 +129,7 @@ def _listed(feature: Feature) -> str:
 
 
 def encode(schema: Schema, numbers: np.ndarray) -> np.ndarray:
-    """Numbers to the float64 matrix that the model takes.
+    """Encode numbers as the float64 matrix that the model takes.
 
     Examples
     --------
@@ -149,7 +152,7 @@ def encode(schema: Schema, numbers: np.ndarray) -> np.ndarray:
 
 
 def decode(schema: Schema, matrix: np.ndarray) -> np.ndarray:
-    """An encoded matrix back to numbers, each in the same float32 cell that it came from."""
+    """Decode a matrix to numbers that encode to the same float32 values."""
     numbers = np.zeros((len(matrix), len(schema)))
     for j, (feature, start) in enumerate(zip(schema.features, schema.column_start, strict=False)):
         if not feature.n_columns:
@@ -168,10 +171,10 @@ def decode(schema: Schema, matrix: np.ndarray) -> np.ndarray:
 
 
 def _decode_codes(feature: Feature, block: np.ndarray) -> np.ndarray:
-    """The value with those codes: the first of several that the model does not tell apart."""
+    """Return the value with these codes; the first one if several values share them."""
     same = (block[:, None, :] == feature.code_rows[None, :, :]).all(axis=2)
     if not same.any(axis=1).all():
-        raise SchemaError(f"feature {feature.name!r}: encoded columns are the codes of none of its values")
+        raise SchemaError(f"feature {feature.name!r}: encoded columns match the codes of none of its values")
     numbers: np.ndarray = np.array([feature.number(v) for v in feature.values])[same.argmax(axis=1)]
     return numbers
 
@@ -193,12 +196,12 @@ def _decode_ordered(feature: Feature, encoded: np.ndarray) -> np.ndarray:
 
 
 def to_frame(schema: Schema, numbers: np.ndarray) -> pd.DataFrame:
-    """Numbers in original units."""
+    """Return numbers as a frame in original units."""
     return pd.DataFrame({f.name: [f.value(v) for v in numbers[:, j]] for j, f in enumerate(schema.features)})
 
 
 def nearest_number(feature: Feature, encoded: np.ndarray) -> np.ndarray:
-    """A number that encodes to `encoded`, or as near to it as float64 allows."""
+    """Return a number that encodes to `encoded`, or as near to it as float64 allows."""
     above = least_number(feature, encoded)
     below = np.nextafter(above, -np.inf)
     take_above = np.abs(feature.encoded(above) - encoded) <= np.abs(feature.encoded(below) - encoded)
@@ -206,19 +209,28 @@ def nearest_number(feature: Feature, encoded: np.ndarray) -> np.ndarray:
 
 
 def least_number(feature: Feature, encoded: np.ndarray, *, plain: bool = True) -> np.ndarray:
-    """The least number whose encoding is at least `encoded` (or a plain one that encodes alike)."""
+    """Return the least number whose encoding is at least `encoded`.
+
+    With `plain`, a rounder number with the same encoding takes its place where there is one.
+    """
     exact = _first_reaching(feature, encoded)
     return _plainest(feature, encoded, exact) if plain else exact
 
 
 def greatest_number(feature: Feature, encoded: np.ndarray, *, plain: bool = True) -> np.ndarray:
-    """The greatest number whose encoding is at most `encoded` (or a plain one that encodes alike)."""
+    """Return the greatest number whose encoding is at most `encoded`.
+
+    `plain` works as in `least_number`.
+    """
     exact = np.nextafter(_first_reaching(feature, encoded, np.greater), -np.inf)
     return _plainest(feature, encoded, exact) if plain else exact
 
 
 def _plainest(feature: Feature, encoded: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Where several numbers encode alike, the one that plain arithmetic gives (0, not -5.6e-17)."""
+    """Prefer the plain result of direct arithmetic (0, not -5.6e-17).
+
+    It is used only where it has the same encoding as the exact number.
+    """
     low, high = feature.span
     if feature.transform is not None:
         plain = decode_numbers(feature.transform, encoded)
@@ -230,18 +242,18 @@ def _plainest(feature: Feature, encoded: np.ndarray, exact: np.ndarray) -> np.nd
 def _first_reaching(
     feature: Feature, encoded: np.ndarray, reaches: Callable[..., np.ndarray] = np.greater_equal
 ) -> np.ndarray:
-    """Bisection over the float64 numbers themselves: encoding is monotone, whatever it rounds."""
+    """Bisect over all float64 numbers; exact because the encoding is monotone."""
     below, above = _ordinal(np.full(encoded.shape, -1e300)), _ordinal(np.full(encoded.shape, 1e300))
-    with np.errstate(over="ignore"):  # tiny ranges encode far numbers as infinite, which is in order
+    with np.errstate(over="ignore"):  # with a tiny range, far numbers may encode to infinity
         while np.any(below + 1 < above):
-            middle = (below & above) + ((below ^ above) >> 1)  # the mean, without overflow
+            middle = (below & above) + ((below ^ above) >> 1)  # the mean without overflow
             reached = reaches(feature.encoded(_number(middle)), encoded)
             above, below = np.where(reached, middle, above), np.where(reached, below, middle)
     return _number(above)
 
 
 def _ordinal(numbers: np.ndarray) -> np.ndarray:
-    """float64 to integers in the same order."""
+    """Map float64 numbers to integers in the same order."""
     bits = numbers.view(np.int64)
     return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
 

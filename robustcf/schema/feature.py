@@ -1,4 +1,4 @@
-"""One column of a customer: its kind, where it may move, and what a move costs."""
+"""One column of the customer table: its kind, its allowed moves and their costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RELATIVE = ("at_most_up", "at_most_down", "at_most_up_percent", "at_most_down_pe
 
 
 class SchemaError(ValueError):
-    """A schema that contradicts itself, its data or its forest."""
+    """Raised when a schema contradicts itself, its data or its forest."""
 
 
 @dataclass(frozen=True)
@@ -35,42 +35,43 @@ class Feature:
     kind : {"binary", "categorical", "discrete", "continuous"}
         Binary and discrete values are ordered; categories are not.
     action : {"free", "fixed", "increase", "decrease"}
-        Where the value may move.
+        In which direction the value may move.
     values : tuple
         Binary and categorical: every category, in encoding order. Discrete: the ordered
         values a move may end on (numbers, or ordered words such as "low" < "high").
     low, high : float
-        The observed range of a number. It is the unit of the distance (a move from `low` to
-        `high` is 1) and, where nothing is declared, the limit of the search.
+        The observed range of a number. It is the unit of the distance: a move from `low` to
+        `high` is 1. It also limits the search if no bounds are declared.
     lower, upper : float, optional
-        Declared bounds. A customer outside them is `invalid_input`.
+        Declared bounds. A customer outside them gets the status `invalid_input`.
     allowed : tuple, optional
         The only values a move may end on; the customer's own value is always allowed.
     step : float, optional
-        Moves end on whole multiples of it (whole euros, whole months).
+        Moves end on whole multiples of this number (whole euros, whole months).
     at_most_up, at_most_down : float, optional
-        How far a move may go from the customer's own value, in the feature's unit (of ordered
-        words: in places). Added in decimals: 0.7 and 0.1 make 0.8.
+        How far a move may go from the customer's own value, in the feature's unit. For ordered
+        words, the unit is one position. Sums are decimal: 0.7 + 0.1 is 0.8.
     at_most_up_percent, at_most_down_percent : float, optional
-        The same in percent of the size of the customer's own number. All that are given hold.
+        The same limits in percent of the absolute value of the customer's own number. If several
+        limits are given, all of them hold.
     forbidden : tuple of (from, to), optional
-        Moves between values that are not allowed; "*" is any value. Not for continuous features.
+        Moves that are not allowed; "*" stands for any value. Not for continuous features.
     cost_table : tuple of (from, to, cost), optional
-        Moves between values that have a cost of their own; the first line that fits counts, and
-        what no line fits costs by the weight. Not for continuous features.
+        Costs of single moves. The first matching line counts; the weight prices all other moves.
+        Not for continuous features.
     weight : float, optional
-        Cost of the whole range, or of one changed encoded column. The paper's by default:
-        1 for continuous features, 1/4 for all others.
+        Cost of a move over the whole range, or of one changed encoded column. The paper's weights
+        are the default: 1 for continuous features, 1/4 for all others.
     unit, label : str
-        For people.
+        Shown to people.
     scaling : {"minmax", "none"}
-        What the model was trained on: numbers scaled to [0, 1], or as they are.
+        Whether the model was trained on numbers scaled to [0, 1] or on the original numbers.
     transform : tuple of (operation, number), optional
-        A pipeline's own arithmetic on a number, in place of `scaling` (see `coding.py`).
+        A pipeline's arithmetic on a number; it replaces `scaling` (see `coding.py`).
     codes : tuple of tuples of float, optional
-        A pipeline's own encoded columns, one row for each of `values`.
+        A pipeline's encoded columns, one row for each of `values`.
     missing : optional
-        The one of `values` that a missing value counts as.
+        The value among `values` that stands for a missing value.
 
     Examples
     --------
@@ -112,15 +113,15 @@ class Feature:
         if self.kind != "continuous" and not self.values:
             self._fail("has no values")
         if self.kind == "continuous" and self.values:
-            self._fail("is continuous: values mean nothing; low and high are its range, allowed lists values")
+            self._fail("is continuous and cannot have values; use low and high for its range, or allowed")
         if len(set(self.values)) != len(self.values):
             self._fail("lists a value twice")
         if self.kind == "binary" and len(self.values) > 2:
             self._fail(f"is binary but has {len(self.values)} values")
         if self.kind == "categorical" and self.action in ("increase", "decrease"):
-            self._fail(f"is categorical and has no order: action {self.action!r} means nothing")
+            self._fail(f"is categorical and has no order; it cannot have the action {self.action!r}")
         if self.weight is not None and not (math.isfinite(self.weight) and self.weight >= 0):
-            self._fail(f"weight {self.weight} is not a number of at least 0")
+            self._fail(f"weight {self.weight} is not a finite number of at least 0")
         self._check_numbers()
         self._check_moves()
         object.__setattr__(self, "transform", as_table(self.transform))
@@ -130,7 +131,7 @@ class Feature:
         for value in self.allowed or ():
             if not self.is_number and value not in self._codes:
                 self._fail(f"allows {value!r}, which is not one of its values")
-        for key in (f.name for f in fields(self)):  # a fingerprint, and JSON, can hold no other numbers
+        for key in (f.name for f in fields(self)):  # fingerprints and JSON hold only finite numbers
             for odd in _not_finite(getattr(self, key)):
                 self._fail(f"{key} holds {odd}; give a finite number, or leave it out")
 
@@ -138,7 +139,7 @@ class Feature:
         declared = (self.lower, self.upper, self.step)
         if not self.is_number:
             if any(x is not None for x in declared):
-                self._fail("has no numbers: lower, upper and step mean nothing")
+                self._fail("does not hold numbers; it cannot have lower, upper or step")
             return
         if self.kind == "discrete":
             numbers = [float(v) for v in self.values]
@@ -148,7 +149,7 @@ class Feature:
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             self._fail(f"range [{low}, {high}] is not a finite interval")
         if not math.isfinite(high - low):
-            self._fail(f"range [{low}, {high}] is wider than a number can say")
+            self._fail(f"range [{low}, {high}] is too wide: its width overflows float64")
         lower = -math.inf if self.lower is None else self.lower
         upper = math.inf if self.upper is None else self.upper
         if math.isnan(lower) or math.isnan(upper) or lower > upper:
@@ -160,23 +161,23 @@ class Feature:
                 self._fail(f"allows {value!r}, which is not a number")
 
     def _check_moves(self) -> None:
-        """What depends on the customer's own value: relative bounds and tables of moves."""
+        """Check the rules that depend on the customer's value: bounds and tables."""
         for key in RELATIVE:
             bound = getattr(self, key)
             if bound is None:
                 continue
             if not self.ordered:
-                self._fail(f"is categorical and has no order: {key} means nothing")
+                self._fail(f"is categorical and has no order; it cannot have {key}")
             if key.endswith("percent") and not self.is_number:
-                self._fail(f"has no numbers: {key} means nothing")
+                self._fail(f"does not hold numbers; it cannot have {key}")
             if not (math.isfinite(bound) and bound >= 0):
-                self._fail(f"{key} {bound} is not a number of at least 0")
+                self._fail(f"{key} {bound} is not a finite number of at least 0")
         for key in ("forbidden", "cost_table"):
             table = getattr(self, key)
             if table is None:
                 continue
             if self.kind == "continuous":
-                self._fail(f"is continuous: {key} means nothing")
+                self._fail(f"is continuous; it cannot have {key}")
             lines = [[plain(v) for v in line] if isinstance(line, list | tuple) else line for line in table]
             try:
                 known = checked_table(lines, self.values, priced=key == "cost_table")
@@ -190,7 +191,7 @@ class Feature:
 
     @cached_property
     def is_number(self) -> bool:
-        """Whether customers' values are numbers (and not names of categories or grades)."""
+        """Whether the values are numbers, not names of categories or grades."""
         if self.kind == "discrete":
             return not any(isinstance(v, str | bool) for v in self.values)
         return self.kind == "continuous"
@@ -206,7 +207,7 @@ class Feature:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """The range that counts as distance 1 (before the weight)."""
+        """The range that counts as distance 1, before the weight."""
         if not self.is_number:
             return 0.0, float(max(len(self.values) - 1, 0))
         ends = (self.values[0], self.values[-1]) if self.values else (0.0, 1.0)
@@ -220,7 +221,11 @@ class Feature:
 
     @cached_property
     def n_columns(self) -> int:
-        """Encoded columns: as a pipeline has them, else none of a constant and one of each category."""
+        """Number of encoded columns.
+
+        A pipeline's own number if there is one. Otherwise one per category, one for any other
+        feature, and none for a constant.
+        """
         if self.codes is not None:
             return len(self.codes[0])
         if self.transform is not None:
@@ -235,7 +240,7 @@ class Feature:
         return {value: code for code, value in enumerate(self.values)}
 
     def number(self, value: Value) -> float:
-        """The number that stands for a value: itself, or the category's position.
+        """Return the number of a value: itself, or the category's position.
 
         >>> Feature("sex", "binary", values=("female", "male")).number("male")
         1.0
@@ -243,7 +248,7 @@ class Feature:
         return float(value) if self.is_number else float(self._codes[value])
 
     def value(self, number: float) -> Value:
-        """The value that a number stands for, in the customer's own type."""
+        """Return the value that a number stands for, in the customer table's type."""
         if math.isnan(number):
             return number
         if not self.is_number:
@@ -253,12 +258,15 @@ class Feature:
         return float(number) + 0.0  # no -0.0
 
     def scaled(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers on the [0, 1] scale of the paper's distance."""
+        """Return numbers on the [0, 1] scale of the paper's distance."""
         low, high = self.span
         return (numbers - low) / (high - low) if high > low else np.zeros_like(numbers)
 
     def encoded(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers as the model's column holds them (ordered features only). Monotone."""
+        """Return numbers as the model's column holds them.
+
+        For ordered features only. The encoding is monotone.
+        """
         if self.transform is not None:
             return encode_numbers(self.transform, numbers)
         if self.codes is not None:
@@ -267,16 +275,19 @@ class Feature:
 
     @cached_property
     def code_rows(self) -> np.ndarray:
-        """The encoded columns of each value: a pipeline's, or one-hot."""
+        """The encoded columns of each value: the pipeline's, or one-hot."""
         return np.eye(len(self.values)) if self.codes is None else np.array(self.codes, dtype=np.float64)
 
     @property
     def fills_missing(self) -> bool:
-        """Whether a pipeline puts a number in the place of a missing one."""
+        """Whether a pipeline replaces a missing value by a number."""
         return any(name == "fill" for name, _ in self.transform or ())
 
     def costs(self, numbers: np.ndarray, origin: float) -> np.ndarray:
-        """The paper's distance f between `origin` and each number, whatever the cost table says."""
+        """Return the paper's distance f between `origin` and each number.
+
+        The cost table is not used.
+        """
         if self.kind == "categorical":
             return np.where(numbers != origin, 2.0 * self.cost_weight, 0.0)
         costs: np.ndarray = self.cost_weight * np.abs(self.scaled(numbers) - self.scaled(np.array(origin)))
@@ -289,7 +300,7 @@ _LISTS = {"values", "allowed", "forbidden", "cost_table"}
 
 
 def typed(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Keys and types checked, so that a typing slip is an error that names it."""
+    """Check the keys and types of a feature's table; an error names the wrong key."""
     known = sorted(f.name for f in fields(Feature))
     for key, value in table.items():
         if key not in known:
@@ -309,13 +320,16 @@ def typed(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _not_finite(value: Any) -> list[float]:
-    """Every `inf` and `nan` within a value of a feature."""
+    """Return every `inf` and `nan` within a feature's value."""
     if isinstance(value, tuple | list):
         return [odd for inner in value for odd in _not_finite(inner)]
     return [value] if isinstance(value, float) and not math.isfinite(value) else []
 
 
 def plain(value: Any) -> Value:
-    """A numpy scalar as Python's own type, so that hashes and files do not depend on numpy."""
+    """Convert a numpy scalar to Python's own type.
+
+    Hashes and files then do not depend on numpy.
+    """
     plain: Value = value.item() if isinstance(value, np.generic) else value
     return plain

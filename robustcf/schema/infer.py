@@ -1,4 +1,4 @@
-"""What a column of data looks like: its kind, values and range."""
+"""Infer a column's kind, values and range from data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from robustcf.schema.values import numbers_of
 
 
 def infer_feature(column: pd.Series, **overrides: Any) -> Feature:
-    """The feature a column of data looks like, changed by what the user knows better."""
+    """Infer a feature from a column of data; the user's `overrides` take precedence."""
     name = str(column.name)
     data = column.dropna()
     if data.empty:
         raise SchemaError(f"column {name!r} has no values")
     if data.dtype.kind in "mMc" or isinstance(data.dtype, pd.PeriodDtype | pd.DatetimeTZDtype):
-        raise SchemaError(f"column {name!r} holds {data.dtype}; turn it into numbers or words first")
+        raise SchemaError(f"column {name!r} holds {data.dtype}; convert it to numbers or words first")
     kind: Kind = overrides.get("kind") or _kind_of(data)
     given: dict[str, Any] = {"kind": kind}
     grades = isinstance(data.dtype, pd.CategoricalDtype) and data.dtype.ordered

@@ -1,4 +1,4 @@
-"""Links between features: where one moves so, another must move so (or stay)."""
+"""Links: if one feature makes a given move, another must move in a given way."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 from robustcf.schema.feature import Feature, SchemaError
 
 MOVES = ("down", "same", "up")
-WORDS = (*MOVES, "changed")  # "changed" is up or down; of categories, any other one
+WORDS = (*MOVES, "changed")  # "changed" means up or down; for categories, any other category
 
 
 @dataclass(frozen=True)
 class Clause:
-    """A feature and a set of moves, in the order of `MOVES`; one move may be given as a word.
+    """A feature and a set of moves, in the order of `MOVES`.
+
+    A single move may be given as a string.
 
     >>> Clause("age", ("changed",))
     Clause(feature='age', moves=('down', 'up'))
@@ -28,14 +30,14 @@ class Clause:
         given = (moves,) if isinstance(moves, str) else tuple(moves)
         unknown = [m for m in given if m not in WORDS]
         if unknown or not given:
-            what = f"{unknown[0]!r} is not" if unknown else "it has none"
-            raise SchemaError(f"a link's moves of {self.feature!r} are some of {', '.join(WORDS)}; {what}")
+            what = f"unknown move {unknown[0]!r}" if unknown else "no moves"
+            raise SchemaError(f"a link has {what} for {self.feature!r}; choose among {', '.join(WORDS)}")
         meant = {*given, *(("down", "up") if "changed" in given else ())}
         object.__setattr__(self, "moves", tuple(m for m in MOVES if m in meant))
 
     @property
     def others(self) -> Clause | None:
-        """The same feature's other moves; None if there is none."""
+        """The feature's remaining moves; None if there are none."""
         rest = tuple(m for m in MOVES if m not in self.moves)
         return Clause(self.feature, rest) if rest else None
 
@@ -46,7 +48,9 @@ class Clause:
 
 @dataclass(frozen=True)
 class Link:
-    """One-way: where the `when` feature makes one of its moves, the `then` feature makes one of its own.
+    """A move of the `when` feature requires a move of the `then` feature.
+
+    A link works in one direction only.
 
     Parameters
     ----------
@@ -66,24 +70,24 @@ class Link:
         if self.when.feature == self.then.feature:
             raise SchemaError(f"a link ties {self.when.feature!r} to itself; use the feature's own settings")
         if self.then.others is None:
-            raise SchemaError(f"the link {self} asks for nothing: every move is allowed")
+            raise SchemaError(f"the link {self} has no effect: it allows every move")
 
     def __str__(self) -> str:
         return f"{self.when} => {self.then}"
 
     @property
     def pushed(self) -> tuple[str, ...]:
-        """Features that the link may force to move, however little."""
+        """Features that the link may force to move."""
         then = () if "same" in self.then.moves else (self.then.feature,)
         return then if "same" not in self.when.moves else (self.when.feature, *then)
 
 
 def link_of(table: Any) -> Link:
-    """A link from its table: `{when = {feature, moves}, then = {feature, moves}}`."""
+    """Build a link from `{when = {feature, moves}, then = {feature, moves}}`."""
     if isinstance(table, Link):
         return table
     if not isinstance(table, Mapping) or set(table) != {"when", "then"}:
-        raise SchemaError(f"a link has the keys when and then, not {_keys(table)}")
+        raise SchemaError(f"a link must have the keys when and then, not {_keys(table)}")
     return Link(_clause(table["when"], "when"), _clause(table["then"], "then"))
 
 
@@ -91,12 +95,12 @@ def _clause(table: Any, key: str) -> Clause:
     if isinstance(table, Clause):
         return table
     if not isinstance(table, Mapping) or set(table) != {"feature", "moves"}:
-        raise SchemaError(f"a link's {key} has the keys feature and moves, not {_keys(table)}")
+        raise SchemaError(f"a link's {key} must have the keys feature and moves, not {_keys(table)}")
     feature, moves = table["feature"], table["moves"]
     if not isinstance(feature, str):
-        raise SchemaError(f"a link's {key} names its feature by text, not {feature!r}")
+        raise SchemaError(f"a link's {key} must name its feature as text, not {feature!r}")
     if not isinstance(moves, str) and not (isinstance(moves, Iterable) and not isinstance(moves, Mapping)):
-        raise SchemaError(f"a link's moves of {feature!r} are words, not {moves!r}")
+        raise SchemaError(f"a link's moves of {feature!r} must be words, not {moves!r}")
     return Clause(feature, (moves,) if isinstance(moves, str) else tuple(moves))
 
 
@@ -105,7 +109,7 @@ def _keys(table: Any) -> str:
 
 
 def check_link(link: Link, features: Mapping[str, Feature]) -> None:
-    """SchemaError unless the features can move as the link says."""
+    """Raise a SchemaError unless the features can move as the link says."""
     for clause in (link.when, link.then):
         if clause.feature not in features:
             raise SchemaError(f"the link {link} names {clause.feature!r}, which is not a feature")
@@ -113,11 +117,11 @@ def check_link(link: Link, features: Mapping[str, Feature]) -> None:
         if not features[clause.feature].ordered and one_way:
             raise SchemaError(
                 f"the link {link}: {clause.feature!r} is categorical and has no order; "
-                "its moves are same and changed"
+                "its moves can only be same and changed"
             )
     for name in link.pushed:
         if not (features[name].is_listed or features[name].step is not None):
             raise SchemaError(
-                f"the link {link} may force {name!r} to move by as little as can be; "
+                f"the link {link} may force {name!r} to move, and no smallest move exists; "
                 'give it a step or allowed values, or let it stay ("same")'
             )

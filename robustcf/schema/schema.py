@@ -1,4 +1,4 @@
-"""All columns of a customer in the order of the model's, as one value with a file form."""
+"""All features in the order of the model's columns, and their TOML form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from robustcf.support.documents import DocumentError, parse_toml
 __all__ = ["Action", "Feature", "Kind", "Scaling", "Schema", "SchemaError", "Value", "infer_feature"]
 
 _FOR_PEOPLE = {"unit", "label"}
-# Absent from the fingerprint of schemas that do not use them, which is older than they are.
+# These keys were added later. They enter a fingerprint only where used, so older fingerprints stay valid.
 _NEWER = {*RELATIVE, "forbidden", "cost_table", "transform", "codes", "missing"}
 
 
@@ -36,7 +36,7 @@ class Schema:
     links : tuple of Link
         One-way implications between the moves of two features.
     max_changes : int, optional
-        How many features may differ from the customer's own values.
+        Largest number of features that may differ from the customer's own values.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Schema:
             check_link(link, dict(zip(names, self.features, strict=True)))
         most = self.max_changes
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise SchemaError(f"max_changes is {most!r}, not a whole number of at least 1")
+            raise SchemaError(f"max_changes is {most!r}; it must be a whole number of at least 1")
 
     def __getitem__(self, name: str) -> Feature:
         for feature in self.features:
@@ -85,11 +85,11 @@ class Schema:
 
     @cached_property
     def column_start(self) -> np.ndarray:
-        """First encoded column of each feature, with the total appended."""
+        """First encoded column of each feature, followed by the total number of columns."""
         return np.concatenate([[0], np.cumsum([f.n_columns for f in self.features])]).astype(np.int64)
 
     def replace(self, name: str, **changes: Any) -> Schema:
-        """A copy in which one feature is changed."""
+        """Return a copy in which one feature is changed."""
         self._require(name)
         features = tuple(_with(f, changes) if f.name == name else f for f in self.features)
         return replace(self, features=features)
@@ -97,7 +97,7 @@ class Schema:
     def with_rules(
         self, links: Iterable[Link | Mapping[str, Any]] = (), max_changes: int | None = None
     ) -> Schema:
-        """A copy with these rules across features in place of its own.
+        """Return a copy with these rules across features instead of its own.
 
         Links may be given as tables, as in a schema file:
 
@@ -116,7 +116,7 @@ class Schema:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of what decides an answer (units and labels aside)."""
+        """SHA-256 of everything that affects an answer; units and labels do not."""
         features = [
             {
                 k: v
@@ -133,7 +133,7 @@ class Schema:
 
     @property
     def has_rules(self) -> bool:
-        """Whether there is a rule across features."""
+        """Whether the schema has rules across features."""
         return bool(self.links) or self.max_changes is not None
 
     @classmethod
@@ -142,9 +142,9 @@ class Schema:
     ) -> Schema:
         """Infer kinds, values and ranges from data; `overrides` change any of them.
 
-        Two values make a binary, words a categorical (ordered categories a discrete), whole
-        numbers a discrete, other numbers a continuous feature. Columns go by their names as
-        text: column 0 is "0".
+        A column with two values becomes binary. Words become categorical, ordered categories and
+        whole numbers become discrete, and other numbers become continuous. Column names are
+        converted to text: column 0 becomes "0".
         """
         named = {str(name): changes for name, changes in (overrides or {}).items()}
         unknown = [name for name in named if name not in map(str, frame.columns)]
@@ -154,9 +154,10 @@ class Schema:
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
-        """Read a schema file: a `[[feature]]` table per column, keys as in `Feature`, and any rules.
+        """Read a schema file.
 
-        Rules are `max_changes` at the top and one `[[link]]` table per link.
+        It has one `[[feature]]` table per column, with the keys of `Feature`. Rules across features
+        are `max_changes` at the top and one `[[link]]` table per link.
         """
         path = Path(source)
         try:
@@ -179,7 +180,7 @@ class Schema:
             raise SchemaError(f"{path}: {error}") from None
 
     def to_toml(self) -> str:
-        """The schema as a TOML text that `from_toml` reads back."""
+        """Return the schema as TOML text that `from_toml` can read."""
         tables = [
             {k: v for k, v in asdict(f).items() if v not in (None, "") and (k, v) != ("values", ())}
             for f in self.features

@@ -1,7 +1,9 @@
-"""Numbers that stand for something else ("unknown", "capped"): 99999 in a column that ends at 41310.
+"""Find sentinels: numbers that stand for "unknown" or "capped".
 
-Such a number stretches its column's range. Moves are priced as shares of the range, so all of them become
-cheap beside those of other columns, and advice may end on the number itself.
+An example is 99999 in a column whose other values end at 41310.
+
+A sentinel stretches its column's range. A move's cost is a share of the range, so all moves of the column
+become too cheap, and a counterfactual may even end on the sentinel.
 """
 
 from __future__ import annotations
@@ -12,18 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MOST = 3  # numbers at one end of a column that may stand for something else
-LEAST_OTHERS = 4  # different numbers that must remain
-CODED_GAP = 0.5  # of the others' range: how far away a number is that looks like a code
-GAP = 10.0  # of the others' range: how far away any other number is
+MOST = 3  # most sentinels at one end of a column
+LEAST_OTHERS = 4  # least number of distinct other values
+CODED_GAP = 0.5  # least gap to the other values, in units of their range, for a number that looks like a code
+GAP = 10.0  # the same for any other number
 _NINES = re.compile(r"9{2,}[6-9]")  # 999, 99999, 9998
-_ROUND = 10**6  # powers of ten from here on look like codes
-_LIMITS = {2**15 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63}  # of whole numbers
+_ROUND = 10**6  # the least power of ten that looks like a code
+_LIMITS = {2**15 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63}  # of integer types
 
 
 @dataclass(frozen=True)
 class Sentinels:
-    """The numbers that look like codes, in how many rows they are, and the range of all others."""
+    """The sentinels of a column, their rows, and the range of all other values."""
 
     numbers: tuple[float, ...]
     rows: int
@@ -32,7 +34,7 @@ class Sentinels:
 
 
 def find_sentinels(column: np.ndarray) -> Sentinels | None:
-    """The numbers at a column's ends that lie far outside all others, if there are any.
+    """Return the numbers at a column's ends that lie far outside all others, or None.
 
     Examples
     --------
@@ -43,7 +45,7 @@ def find_sentinels(column: np.ndarray) -> Sentinels | None:
     finite = np.asarray(column, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
     others = np.unique(finite)
-    for _ in range(2):  # a code at one end hides one at the other
+    for _ in range(2):  # a sentinel at one end can hide one at the other
         others = -_without_highest(-_without_highest(others)[::-1])[::-1]
     if not len(others) or (others[0] <= finite.min() and others[-1] >= finite.max()):
         return None
@@ -52,7 +54,7 @@ def find_sentinels(column: np.ndarray) -> Sentinels | None:
 
 
 def _without_highest(numbers: np.ndarray) -> np.ndarray:
-    """Sorted numbers, without the few highest if they lie far above the others."""
+    """Drop the few highest of the sorted numbers if they lie far above the others."""
     for count in range(1, MOST + 1):
         rest, apart = numbers[:-count], numbers[-count:]
         if len(rest) < LEAST_OTHERS:
@@ -64,7 +66,9 @@ def _without_highest(numbers: np.ndarray) -> np.ndarray:
 
 
 def looks_like_a_code(number: float) -> bool:
-    """Whether people write this number for "unknown": nines, high powers of ten, limits of whole numbers.
+    """Whether a number is a common code for "unknown".
+
+    Such codes are rows of nines, high powers of ten and the limits of integer types.
 
     >>> [looks_like_a_code(x) for x in (999, -99999, 1e12, 2**31 - 1, 98, 41310, 1000, 0.5)]
     [True, True, True, True, False, False, False, False]

@@ -1,4 +1,4 @@
-"""Tables of moves from one value to another: pairs that are forbidden, pairs that have a cost."""
+"""Tables of forbidden moves, and of moves with their own cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ ANY = "*"  # stands for every value
 def checked_table(
     table: Iterable[Sequence[Any]], values: Collection[Any], *, priced: bool
 ) -> tuple[tuple[Any, ...], ...]:
-    """The lines `[from, to]` (or `[from, to, cost]`) of a table as tuples; ValueError says what is wrong.
+    """Return the lines `[from, to]` or `[from, to, cost]` of a table as tuples.
+
+    An invalid line raises a ValueError.
 
     >>> checked_table([["rent", "own", 1], ["*", "rent", 0.5]], ("own", "rent"), priced=True)
     (('rent', 'own', 1.0), ('*', 'rent', 0.5))
@@ -23,7 +25,7 @@ def checked_table(
     lines: list[tuple[Any, ...]] = []
     for line in table:
         if isinstance(line, str) or not isinstance(line, Sequence) or len(line) != 2 + priced:
-            raise ValueError(f"holds {line!r}, which is not of the form {form}")
+            raise ValueError(f"holds {line!r}; a line must have the form {form}")
         for value in line[:2]:
             if value != ANY and value not in values:
                 raise ValueError(f"names {value!r}, which is not one of its values")
@@ -37,5 +39,5 @@ def checked_table(
 
 def _cost(cost: Any) -> float:
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not (math.isfinite(cost) and cost >= 0):
-        raise ValueError(f"holds the cost {cost!r}, which is not a number of at least 0")
+        raise ValueError(f"holds the cost {cost!r}; a cost must be a finite number of at least 0")
     return float(cost)

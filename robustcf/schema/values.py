@@ -1,4 +1,4 @@
-"""What a raw column holds, read as numbers and shown in messages."""
+"""Read the values of a raw column as numbers, and show them in messages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pandas.api import types
 
 
 def numbers_of(column: pd.Series) -> np.ndarray:
-    """Each value as float64: NaN where it is missing or no number, infinite where it is too large.
+    """Return each value as float64.
 
-    Words that spell a number count as one; dates, durations and complex numbers do not.
+    The result is NaN where a value is missing or not a number, and infinite where it is too large. Text
+    such as "2.5" counts as a number. Dates, durations and complex numbers do not.
 
     >>> numbers_of(pd.Series([1, "2.5", None, "two", 10**400, pd.Timestamp(0)], dtype=object)).tolist()
     [1.0, 2.5, nan, nan, inf, nan]
@@ -26,13 +27,13 @@ def numbers_of(column: pd.Series) -> np.ndarray:
 
 
 def number_of(value: Any) -> float:
-    """A value as float64; NaN if it is no number."""
+    """Return a value as float64; NaN if it is not a number."""
     if isinstance(value, str):
         try:
-            return math.nan if "_" in value else float(value)  # Python alone would take 1_000
+            return math.nan if "_" in value else float(value)  # float() would accept "1_000"
         except ValueError:
             return math.nan
-    # numpy counts its durations among the whole numbers
+    # numpy registers timedelta64 as an integer type
     if isinstance(value, np.timedelta64) or not isinstance(value, Real | Decimal | np.bool_):
         return math.nan
     try:
@@ -42,9 +43,9 @@ def number_of(value: Any) -> float:
 
 
 def shown(value: Any) -> str:
-    """A value as a message names it: short, and words in quotes."""
+    """Return a value as messages show it: shortened, and text in quotes."""
     try:
         text = str(value) if isinstance(value, int | float | np.number) else repr(str(value))
-    except ValueError:  # Python writes out no more than 4300 digits
+    except ValueError:  # str() refuses integers of more than 4300 digits
         return "the number"
     return text if len(text) <= 40 else text[:37] + "..."

@@ -1,1 +1,1 @@
-"""Small helpers of the whole library: compiled functions and documents from files."""
+"""Helpers for the whole library: compiled functions, and TOML and JSON documents."""

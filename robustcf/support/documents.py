@@ -1,4 +1,4 @@
-"""TOML and JSON from anybody's file: plain values of bounded size, or one line that says why not."""
+"""Parse TOML and JSON from untrusted files, with limits on depth and number size."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import tomllib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-DEEPEST = 64  # tables within tables; files of ours need a tenth of it
-MOST = 2**63  # TOML's whole numbers, and Parquet's, have 64 bits
-# A key of more parts than tables may be nested: tomllib's time grows with the square of their number.
+DEEPEST = 64  # levels of nesting; robustcf's own files need a tenth of this
+MOST = 2**63  # integers in TOML and Parquet have 64 bits
+# A dotted key with too many parts. It is refused before parsing: tomllib takes quadratic time for it.
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _DEEP_KEY = re.compile(rf"(?<![\w-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}")
 
 
 class DocumentError(ValueError):
-    """What is no document, or holds what no file of ours does."""
+    """Raised for text that is not a valid document, or that exceeds a limit."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The document.
+    """Parse TOML text.
 
     >>> parse_toml("seed = 99999999999999999999")
     Traceback (most recent call last):
     ...
-    robustcf.support.documents.DocumentError: a whole number of more than 64 bits
+    robustcf.support.documents.DocumentError: a whole number has more than 64 bits
     """
     if _DEEP_KEY.search(text):
         raise DocumentError("nested too deeply")
@@ -34,7 +34,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value; `NaN`, `1e999` and half characters, which cannot be written again, are refused too."""
+    """Parse JSON text.
+
+    It also refuses `NaN`, `1e999` and unpaired surrogates, which could not be written back.
+    """
     return _parsed(_strict_json, text)
 
 
@@ -43,7 +46,7 @@ def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
         document = parse(text)
     except RecursionError:
         raise DocumentError("nested too deeply") from None
-    except ValueError as error:  # also of numbers with thousands of digits
+    except ValueError as error:  # also raised for integers with thousands of digits
         raise DocumentError(str(error)) from None
     level = [document]
     for _ in range(DEEPEST):
@@ -55,7 +58,7 @@ def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
 
 def _within(value: Any) -> list[Any]:
     if type(value) is int and not -MOST <= value < MOST:
-        raise DocumentError("a whole number of more than 64 bits")
+        raise DocumentError("a whole number has more than 64 bits")
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
@@ -68,4 +71,4 @@ def _strict_json(text: str | bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise DocumentError(f"{name} is no number")
+    raise DocumentError(f"{name} is not a number")

@@ -1,4 +1,4 @@
-"""numba's compiler with its types kept: compiled once per machine, cached on disk."""
+"""A typed wrapper of numba's compiler that caches machine code on disk."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """Compile to machine code that releases the GIL and is cached between processes."""
+    """Compile to cached machine code that releases the GIL."""
     return cast(F, numba.njit(cache=True, nogil=True)(function))

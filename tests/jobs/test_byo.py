@@ -246,7 +246,7 @@ def test_without_ranges_the_audit_says_what_to_do(files: Path, tmp_path: Path) -
         "method": [{"name": "naive"}],
     }
     (tmp_path / "audit.toml").write_text(tomli_w.dumps(config))
-    with pytest.raises((BadInput, SchemaError), match="does not say its range"):
+    with pytest.raises((BadInput, SchemaError), match="does not contain its range"):
         run_audit(tmp_path / "audit.toml")
 
 

@@ -32,7 +32,7 @@ NUMBER = {"kind": "continuous", "low": 0.0, "high": 10.0}
         (NUMBER, np.nan, 1.0, "missing"),
         (NUMBER, 1.0, np.nan, "missing"),
         ({"kind": "discrete", "values": (1, 2, 4)}, 1.0, 3.0, "not one of its values"),
-        ({**NUMBER, "at_most_up": 1.0}, 2.0, 3.1, "rises from 2.0 to 3.1, by more than allowed"),
+        ({**NUMBER, "at_most_up": 1.0}, 2.0, 3.1, "rises from 2.0 to 3.1, more than allowed"),
         ({**NUMBER, "at_most_down": 1.0}, 2.0, 0.9, "falls"),
         ({**NUMBER, "at_most_up_percent": 50}, 2.0, 3.1, "rises"),
         ({**NUMBER, "low": -10.0, "at_most_down_percent": 50}, -2.0, -3.1, "falls"),
@@ -86,8 +86,8 @@ def test_rules_across_features_are_seen() -> None:
         ([1, 1], []),
         ([0, 1], []),
         ([2, 1], ["link a up => b changed does not hold"]),
-        ([2, 0], ["2 features change, max_changes is 1"]),
-        ([0, 2], ["2 features change, max_changes is 1"]),
+        ([2, 0], ["2 features change, but max_changes is 1"]),
+        ([0, 2], ["2 features change, but max_changes is 1"]),
     ):
         assert broken_rules(schema, own, np.array(after, dtype=float)) == broken
     assert broken_rules(schema, np.array([np.nan, 1.0]), np.array([np.nan, 2.0])) == []  # missing is "same"

@@ -302,7 +302,10 @@ def test_replacing_a_feature_keeps_the_rules() -> None:
         ({"kind": "continuous", "at_most_up": "far"}, "at_most_up must be a number, not 'far'"),
         ({"kind": "continuous", "forbidden": [[1, 2]]}, "is continuous; it cannot have forbidden"),
         ({"kind": "categorical", "at_most_up": 1}, "has no order; it cannot have at_most_up"),
-        ({"kind": "binary", "at_most_up_percent": 1}, "does not hold numbers; it cannot have at_most_up_percent"),
+        (
+            {"kind": "binary", "at_most_up_percent": 1},
+            "does not hold numbers; it cannot have at_most_up_percent",
+        ),
         ({"kind": "binary", "forbidden": "ab"}, "forbidden must be a list, not 'ab'"),
         (
             {"kind": "binary", "forbidden": ["ab"]},
@@ -315,7 +318,10 @@ def test_replacing_a_feature_keeps_the_rules() -> None:
         ),
         ({"kind": "binary", "forbidden": [["a", "a"]]}, "names a move from 'a' to itself"),
         ({"kind": "binary", "cost_table": [["a", "b"]]}, "a line must have the form [from, to, cost]"),
-        ({"kind": "binary", "cost_table": [["a", "b", -1]]}, "holds the cost -1; a cost must be a finite number"),
+        (
+            {"kind": "binary", "cost_table": [["a", "b", -1]]},
+            "holds the cost -1; a cost must be a finite number",
+        ),
         ({"kind": "binary", "forbidden": [["a", "b"], ["a", "b"]]}, "names the move ['a', 'b'] twice"),
         ({"kind": "binary", "values": ["*", "a"], "forbidden": [["a", "*"]]}, 'has a value "*"'),
     ],

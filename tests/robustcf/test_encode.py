@@ -191,7 +191,7 @@ def test_a_missing_number_the_forest_cannot_take(explainer: rc.Explainer) -> Non
     takes_none = replace(explainer.forest, accepts_missing=False)
     bad = rc.Explainer(takes_none, SCHEMA, solver="highs").explain(GOOD | {"income": None})
     assert bad.status == "invalid_input"
-    assert bad.reason == "column 'income': the value is missing, which this forest cannot take"
+    assert bad.reason == "column 'income': the value is missing; this forest does not accept missing values"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_missing_number_the_forest_cannot_take(explainer: rc.Explainer) -> Non
     [
         (lambda f: f.drop(columns="job"), "column 'job' is missing"),
         (lambda f: f.assign(zip=1), "column 'zip' is not in the schema"),
-        (lambda f: pd.concat([f, f[["age"]]], axis=1), "column 'age' is there twice"),
+        (lambda f: pd.concat([f, f[["age"]]], axis=1), "column 'age' occurs twice"),
     ],
 )
 def test_wrong_columns_are_named_for_every_row(explainer: rc.Explainer, change: Any, message: str) -> None:

@@ -134,14 +134,14 @@ def test_a_file_changes_what_it_says_and_nothing_else() -> None:
     ("table", "complaint"),
     [
         ({"name": "wage"}, "'wage' is not a column of the model"),
-        ({"name": "city", "values": ["Bonn", "Ulm"]}, "lacks 'Köln'"),
+        ({"name": "city", "values": ["Bonn", "Ulm"]}, "lacks the value 'Köln'"),
         ({"name": "city", "values": ["Bonn", "Köln", "Ulm", "elsewhere", "Jena"]}, "does not know 'Jena'"),
         ({"name": "city", "kind": "discrete"}, "make it categorical"),
         ({"name": "grade", "values": ["high", "mid", "low"]}, "do not rise"),
         ({"name": "age", "speed": 3}, "unknown key 'speed'"),
         (
             {"name": "income", "kind": "binary", "values": ["much", "little"]},
-            "to the model its values are numbers",
+            "its values must be numbers",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_file_that_contradicts_the_model_is_refused(table: dict[str, Any], com
 
 
 def test_a_range_that_nobody_says_is_asked_for() -> None:
-    with pytest.raises(SchemaError, match="'age': the model does not say its range"):
+    with pytest.raises(SchemaError, match="'age': the model does not contain its range"):
         read_model(usual()).schema()
     told = [{"name": "age", "low": 18, "high": 80}, {"name": "income", "low": 0, "high": 9000}]
     told.append({"name": "owner", "low": 0, "high": 1})
@@ -304,18 +304,21 @@ def test_a_constant_column_keeps_its_place_and_is_fixed() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "pca": ([("mix", PCA(2), ["age", "income"])], r"step 'prepare/mix', column 'age', 'income': .* PCA"),
+    "pca": (
+        [("mix", PCA(2), ["age", "income"])],
+        r"step 'prepare/mix', column 'age', 'income': PCA is not supported",
+    ),
     "bins": (
         [("bins", KBinsDiscretizer(3), ["age"])],
-        "step 'prepare/bins', column 'age': .* KBinsDiscretizer",
+        "step 'prepare/bins', column 'age': KBinsDiscretizer is not supported",
     ),
     "log": (
         [("log", make_pipeline(FunctionTransformer(np.log1p), MinMaxScaler()), ["income"])],
-        "step 'prepare/log/functiontransformer', column 'income': cannot follow the function 'log1p'",
+        "step 'prepare/log/functiontransformer', column 'income': the function 'log1p' is not supported",
     ),
     "twice": (
         [("one", MinMaxScaler(), ["age"]), ("two", StandardScaler(), ["age"])],
-        "step 'prepare/two', column 'age': is used a second time, after step 'prepare/one'",
+        "step 'prepare/two', column 'age': is already used by step 'prepare/one'",
     ),
     "indicator": (
         [("fill", SimpleImputer(strategy="constant", add_indicator=True), ["income"])],
@@ -387,13 +390,13 @@ def test_the_edges_of_any_arithmetic_are_exact(operations: list[Any], numbers: l
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"transform": [["power", 2.0]]}, "after one of add"),
-        ({"transform": [["multiply", -1.0]]}, "turn the order round"),
+        ({"transform": [["power", 2.0]]}, "one of the operations add"),
+        ({"transform": [["multiply", -1.0]]}, "reverse the order"),
         ({"transform": [["add", float("nan")]]}, "not a finite number"),
         ({"transform": 3}, "must be a list"),
-        ({"codes": [[0.0]]}, "transform|needs a row of codes"),
+        ({"codes": [[0.0]]}, "transform|needs one row of codes"),
         ({"missing": "x"}, "not one of its values"),
-        ({"low": 1.0, "high": 1.0, "transform": []}, "one single number"),
+        ({"low": 1.0, "high": 1.0, "transform": []}, "range of a single number"),
     ],
 )
 def test_a_coding_from_anyones_file_is_checked(changes: dict[str, Any], complaint: str) -> None:

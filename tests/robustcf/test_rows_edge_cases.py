@@ -77,7 +77,9 @@ def test_numbers_of_every_type_are_taken(values: Any, dtype: Any) -> None:
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_a_missing_value_is_called_missing(missing: Any) -> None:
-    assert reasons(missing) == ["column 'amount': the value is missing, which this forest cannot take"]
+    assert reasons(missing) == [
+        "column 'amount': the value is missing; this forest does not accept missing values"
+    ]
 
 
 def test_braces_are_shown_as_they_are() -> None:
@@ -126,7 +128,7 @@ def test_columns_named_by_numbers_are_matched_as_text() -> None:
 def test_columns_that_are_one_name_as_text_are_there_twice() -> None:
     frame = pd.DataFrame([[1.0, 2.0]], columns=pd.Index([0, "0"], dtype=object))
     schema = Schema((Feature("0", "continuous"),))
-    assert read_rows(schema, frame).reasons == ["column '0' is there twice"]
+    assert read_rows(schema, frame).reasons == ["column '0' occurs twice"]
     with pytest.raises(SchemaError, match="'0' is listed twice"):
         Schema.from_frame(frame)
 
@@ -135,14 +137,14 @@ def test_missing_extra_and_double_columns_are_named() -> None:
     one = pd.DataFrame([[1.0]], columns=["amount"])
     assert read_rows(AMOUNT, one.rename(columns={"amount": "sum"})).reasons == ["column 'amount' is missing"]
     assert read_rows(AMOUNT, one.assign(more=1)).reasons == ["column 'more' is not in the schema"]
-    assert read_rows(AMOUNT, pd.concat([one, one], axis=1)).reasons == ["column 'amount' is there twice"]
+    assert read_rows(AMOUNT, pd.concat([one, one], axis=1)).reasons == ["column 'amount' occurs twice"]
     assert read_rows(AMOUNT, []).reasons == []
 
 
 @pytest.mark.parametrize("kind", ["continuous", "discrete"])
 def test_a_range_wider_than_a_number_can_say_is_refused(kind: Any) -> None:
     values = (-1.7e308, 1.7e308) if kind == "discrete" else ()
-    with pytest.raises(SchemaError, match="wider"):
+    with pytest.raises(SchemaError, match="too wide"):
         Feature("amount", kind, values=values, low=-1.7e308, high=1.7e308)
 
 
