@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from robustcf.schema.schema import Feature, Schema, SchemaError
     from robustcf.solve import SolverError
 
+    __version__: str
+
 __all__ = [
     "Calibration",
     "Change",
@@ -89,6 +91,8 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"robustcf.{_HOME[name]}"), name)
     elif name in __all__:
         found = import_module(f"robustcf.{name}")
+    elif name == "__version__":
+        found = import_module("importlib.metadata").version("robustcf")
     else:
         raise AttributeError(f"module 'robustcf' has no attribute {name!r}")
     globals()[name] = found

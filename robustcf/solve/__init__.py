@@ -67,5 +67,5 @@ def _gurobi() -> Engine:
     try:
         from robustcf.solve.gurobi import Gurobi
     except ImportError:
-        raise SolverError("solver 'gurobi' needs the package gurobipy; use solver='highs'") from None
+        raise SolverError("solver 'gurobi' needs gurobipy: pip install 'robustcf[gurobi]'") from None
     return MilpEngine(Gurobi())
