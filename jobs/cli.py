@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from .cluster.signals import Terminated
+from .cluster.signals import STOPPED, Terminated
 from .inputs.datasets import datasets_app, read_dataset
 from .inputs.errors import BadInput, one_line, reporting_bad_input, reporting_failures
 from .terminal.printable import escaped, printable
@@ -457,10 +458,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.Abort:
         code = 130
     if code in (130, 143):
-        typer.echo("robustcf: stopped; finished work is kept; run the same command to resume", err=True)
+        typer.echo(STOPPED, err=True)
+    code = code if isinstance(code, int) else 0
     if arguments is None:  # the result is printed, so a late SIGTERM must not change the exit code
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(code if isinstance(code, int) else 0)
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(code))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

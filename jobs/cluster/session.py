@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from ..inputs.errors import BadInput, TaskFailed
 from ..run.folder import RunFolder
 from .processes import outliving_descendants
 from .signals import listen, stop_if_asked, stoppable
+from .startup import output_to, watched
 from .tasks import LOOK
 from .threads import environment
 
@@ -39,7 +39,8 @@ def chosen_address(address: str | None) -> str:
 class RayFailed(TaskFailed):
     """Ray did not start on this machine."""
 
-    advice = "nothing was started; see also `ulimit -a` and the free memory"
+    advice = "look at `ulimit -a` and the free memory"
+    at_once = True  # clients of a Ray that never came up may wait for it forever when they are destroyed
 
 
 @contextmanager
@@ -85,7 +86,7 @@ def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) ->
     log = f"{folder}/startup.log"
     local = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{folder}/ray"}
     try:
-        with _output_to(log):
+        with watched(log):
             refresh_authentication()
             ray.init(
                 address=where,
@@ -107,7 +108,7 @@ def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) ->
 
 
 def _end(ray: Any, folder: str) -> None:
-    with _output_to(f"{folder}/startup.log"), suppress(Exception):
+    with output_to(f"{folder}/startup.log"), suppress(Exception):
         ray.shutdown()
 
 
@@ -124,25 +125,6 @@ def _await_first_worker(ray: Any) -> None:
 
 def _nothing() -> None:
     """Do nothing; the task only shows that a worker runs."""
-
-
-@contextmanager
-def _output_to(path: str) -> Iterator[None]:
-    """Redirect stdout and stderr of this process and its children to a file."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with open(path, "ab") as log:
-        kept = [os.dup(number) for number in (1, 2)]
-        try:
-            for number in (1, 2):
-                os.dup2(log.fileno(), number)
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, copy in zip((1, 2), kept, strict=True):
-                os.dup2(copy, number)
-                os.close(copy)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
+STOPPED = "robustcf: stopped; finished work is kept; run the same command to resume"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOK = 0.2  # seconds between two checks whether the waiting thread is still needed
 _ASKED = threading.Event()  # a parallel run has failed
@@ -136,6 +137,11 @@ def side_by_side(runs: Iterable[Callable[[], T]], at_once: int) -> Iterator[T]:
     finally:
         pool.shutdown(cancel_futures=True)
         _ASKED.clear()
+
+
+def asked_to_stop() -> bool:
+    """Whether `stop_if_asked` would raise because of a signal or a lost folder."""
+    return bool(_reason)
 
 
 def stop_if_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -54,4 +55,6 @@ def reporting_failures() -> Iterator[None]:
             message = one_line(str(error)) or "there is not enough memory"
             advice = getattr(error, "advice", TaskFailed.advice)
             typer.echo(f"robustcf: {message}; {advice}", err=True)
+            if getattr(error, "at_once", False):
+                os._exit(1)
             raise typer.Exit(1) from error
