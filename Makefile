@@ -1,4 +1,4 @@
-# Everything runs from .venv; `make demo` and `make test` build it first.
+# All targets run in .venv, which they create first.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
@@ -19,22 +19,22 @@ test: .venv/.stamp-test  ## install, then lint, type-check and test
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore tests/jobs --ignore tests/faults
 	$(BIN)/python -m pytest tests/jobs
 
-faults: .venv/.stamp-test  ## one seed of every fault, on a real Ray of several nodes
+faults: .venv/.stamp-test  ## inject every fault once into audits on a real Ray with several nodes
 	$(BIN)/python -m pytest tests/faults
 
-slow: .venv/.stamp-test  ## the tests that take minutes
+slow: .venv/.stamp-test  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 7200
 
-fuzz: .venv/.stamp-test  ## coverage-guided fuzzing of the parsers, SECONDS=1800 each
+fuzz: .venv/.stamp-test  ## fuzz the parsers, SECONDS=1800 each
 	@$(PIP) -e '.[test,fuzz]' && $(BIN)/python -m tests.fuzz.fuzz $(or $(SECONDS),1800)
 
-soak: .venv/.stamp-test  ## audits of random forests with faults for MINUTES=30, memory recorded
+soak: .venv/.stamp-test  ## run audits with faults for MINUTES=30 and record memory
 	@$(BIN)/python -m robustcf_benchmarks.soak $(or $(MINUTES),30)
 
-bench: .venv/.stamp-run  ## measure this version against its peers
+bench: .venv/.stamp-run  ## compare the speed of this version with its peers
 	@$(BIN)/robustcf bench
 
-docs: .venv/.stamp-run  ## the manual as web pages, in site/
+docs: .venv/.stamp-run  ## build the manual as web pages in site/
 	@$(PIP) -e '.[all,docs]'
 	@$(BIN)/python -m typer robustcf_jobs.cli utils docs --name robustcf --title Commands --output docs/commands.md
 	@$(BIN)/mkdocs build --quiet --strict
@@ -45,7 +45,7 @@ clean:  ## remove .venv, caches and build products
 
 .venv/.stamp-python:
 	@command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "robustcf needs Python 3.11 or newer and '$(PYTHON)' is not; name one: make PYTHON=python3.12" >&2; exit 1; }
+	  { echo "robustcf needs Python 3.11 or newer, but '$(PYTHON)' is older or missing; use: make PYTHON=python3.12" >&2; exit 1; }
 	@"$(PYTHON)" -m venv .venv
 	@touch $@
 
