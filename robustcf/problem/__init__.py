@@ -1,1 +1,1 @@
-"""One customer's optimisation problem: cells, allowed moves, rules, and the reduced problem itself."""
+"""One customer's optimisation problem (eq. 2): cells, moves, rules and reduction."""

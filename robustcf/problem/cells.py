@@ -1,11 +1,13 @@
-"""The geometry: what a forest can tell apart.
+"""The geometry of a forest: each feature's cells, and leaves as boxes of cells.
 
-A forest sees a feature only through its splits, so each feature falls into *cells* that no tree
-tells apart; a leaf is a box of cells. scikit-learn compares the float32 of a value with a float64
-threshold, so a split is represented by the least float32 that goes right: two thresholds between
-the same float32 neighbours are one split, and a value placed in a cell really falls there.
+A forest sees a feature only through its splits. The splits divide a feature into *cells*, and no tree
+distinguishes two values of the same cell. A leaf is a box of cells.
 
-This is what depends on forest and schema alone, compiled once; `moves` adds the customer.
+scikit-learn compares the float32 of a value with a float64 threshold. A split is therefore represented by the
+least float32 that goes right. Two thresholds between the same float32 neighbours are one split, and
+scikit-learn puts a value of a cell on the intended side of every split.
+
+The geometry depends only on forest and schema and is compiled once; `moves` adds the customer.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _ACTIONS = {"free": FREE, "fixed": FIXED, "increase": INCREASE, "decrease": DECR
 
 
 class Trees(NamedTuple):
-    """Any trees as flat arrays, in the form of `Forest`."""
+    """Trees as flat arrays, in the layout of `Forest`."""
 
     tree_start: np.ndarray
     left: np.ndarray
@@ -39,7 +41,7 @@ class Trees(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Every leaf of the trees as a box: one entry per feature that its path asks about.
+    """Every leaf of the trees as a box, with one entry per feature on its path.
 
     Entry `e` allows the cells `lo[e]..hi[e]` of an ordered feature, or the categories
     `member[set[e]]`; `missing[e]` says whether a missing value takes this path.
@@ -60,13 +62,14 @@ class Leaves:
 class Geometry:
     """Cells of all features, one after the other, and all leaves as boxes of cells.
 
-    `low[c]` and `high[c]` are where a move from below and from above first meets an allowed number
-    of cell `c` (NaN if there is none); a categorical's cells are its categories. The forest's trees
-    come first; other trees that cut the same space (an isolation forest's) may follow.
+    A move from below enters cell `c` at the allowed number `low[c]`, a move from above at `high[c]` (NaN if
+    the cell has no allowed number). A categorical's cells are its categories. The forest's trees come first;
+    other trees over the same columns, such as an isolation forest's, may follow.
 
-    `listed[f]` holds a feature's listed numbers and their cells (nothing where none are listed).
-    `personal` are the features whose moves depend on more of the customer than the ends of cells say,
-    `ruled` those that a rule across features looks at, `pushed` those that it may force to move.
+    - `listed[f]`: a feature's listed numbers and their cells; empty if the feature lists none.
+    - `personal`: features whose moves depend on the customer's own value (relative bounds, tables).
+    - `ruled`: features in a rule across features.
+    - `pushed`: features that a rule may force to move.
     """
 
     schema: Schema
@@ -87,7 +90,7 @@ class Geometry:
     pushed: tuple[int, ...]
 
     def cell_of(self, encoded: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """The cell of each feature's value, counted within the feature; 0 for a missing one."""
+        """Return the cell of each feature's value within the feature; 0 if missing."""
         cells = np.zeros(len(self.schema), dtype=np.int64)
         for j, feature in enumerate(self.schema.features):
             if np.isnan(numbers[j]) and not feature.fills_missing:
@@ -101,7 +104,7 @@ class Geometry:
 
 
 def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) -> Geometry:
-    """Cells and boxes of a forest whose columns are the schema's, and of `more` trees beside it."""
+    """Compile the cells and boxes of a forest and of `more` trees."""
     if forest.n_features != len(schema.columns):
         raise SchemaError(
             f"the schema encodes to {len(schema.columns)} columns but the forest was trained on "
@@ -165,7 +168,10 @@ def _ruled(schema: Schema) -> set[str]:
 
 
 def _places(schema: Schema, names: set[str]) -> tuple[int, ...]:
-    """Positions of ordered features; a category's own cell holds nothing but itself."""
+    """Return positions of ordered features.
+
+    A category has no second value in its own cell.
+    """
     return tuple(j for j, f in enumerate(schema.features) if f.name in names and f.ordered)
 
 
@@ -180,7 +186,7 @@ def _trees(forest: Forest, more: Trees | None) -> Trees:
 
 
 def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
-    """The least float32 (as float64) that compares greater than each float64 threshold."""
+    """Return the least float32 (as float64) above each float64 threshold."""
     with np.errstate(over="ignore"):
         nearest = thresholds.astype(np.float32)
         above = np.where(nearest > thresholds, nearest, np.nextafter(nearest, np.float32(np.inf)))
@@ -188,7 +194,7 @@ def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _listed_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An ordered feature's listed numbers, and the cell of each."""
+    """Return an ordered feature's listed numbers and their cells."""
     numbers = listed_numbers(feature)
     return numbers, np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
 
@@ -196,16 +202,16 @@ def _listed_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.
 def _ends_of_cells(
     feature: Feature, splits: np.ndarray, *listed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest number in each cell between the splits, NaN where there is none."""
+    """Return the least and greatest number of each cell; NaN if there is none."""
     if listed:
         low, high = np.full(len(splits) + 1, np.nan), np.full(len(splits) + 1, np.nan)
         numbers, cells = listed
         low[cells[::-1]] = numbers[::-1]
         high[cells] = numbers
         return low, high
-    with np.errstate(over="ignore", invalid="ignore"):  # splits at the ends of float32, out of reach
+    with np.errstate(over="ignore", invalid="ignore"):  # splits near the largest float32 overflow
         if feature.step is None:
-            # A float32 itself, not the float64 half-way to it that rounds there; but no bound is passed.
+            # Take the float32 itself, not a float64 that rounds to it, but never beyond a bound.
             lower, upper = search_limits(feature)
             ups = np.minimum(least_number(feature, splits), upper)
             downs = np.maximum(greatest_number(feature, _float32_below(splits)), lower)
@@ -214,7 +220,7 @@ def _ends_of_cells(
             ups = up_to_step(feature.step, least_number(feature, first, plain=False))
             last = greatest_number(feature, np.nextafter(first, -np.inf), plain=False)
             downs = -up_to_step(feature.step, -last)
-        # No move ever rises into the first cell or falls into the last.
+        # No move upwards ends in the first cell, and no move downwards in the last.
         low, high = np.concatenate([[np.nan], ups]), np.concatenate([downs, [np.nan]])
         for ends in (low, high):
             encoded = feature.encoded(ends).astype(np.float32)
@@ -228,7 +234,7 @@ def _float32_below(splits: np.ndarray) -> np.ndarray:
 
 
 def _least_rounding_to(splits: np.ndarray) -> np.ndarray:
-    """The least float64 that the cast to float32 rounds to each split or above it."""
+    """Return the least float64 that rounds to each split or above as a float32."""
     below = _float32_below(splits)
     halfway = np.where(np.isinf(below), splits, below + (splits - below) / 2)
     return np.where(halfway.astype(np.float32) >= splits, halfway, np.nextafter(halfway, np.inf))
@@ -263,7 +269,7 @@ def _boxes(
 
 
 def _column_codes(schema: Schema) -> np.ndarray:
-    """What each encoded column of a category holds, as the model compares it: columns × categories."""
+    """Return the float32 codes of categories, shape (columns, categories)."""
     most = max((len(f.values) for f in schema.features if not f.ordered), default=1)
     codes = np.zeros((len(schema.columns), most))
     for feature, first in zip(schema.features, schema.column_start, strict=False):

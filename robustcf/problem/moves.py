@@ -1,10 +1,11 @@
-"""Where one customer can go: the cheapest allowed value in each cell, and its cost.
+"""One customer's moves: the cheapest allowed value in each cell, and its cost.
 
-Almost everything is decided by a cell's ends, which the geometry knows. What depends on more of the
-customer is put right afterwards, feature by feature: bounds relative to the own value, and tables of
-forbidden or priced moves. Inside its own cell a feature has no reason to move, unless a rule across
-features may push it (or a penalty pulls it, as in 1-LOF): such features are *split*, which gives
-them two more places, below and above the own value within the own cell.
+The ends of cells, which the geometry holds, decide most moves. Features with bounds relative to the own
+value, or with tables of forbidden or priced moves, are corrected afterwards.
+
+A feature has no reason to move inside its own cell, unless a rule across features may force it or a penalty
+rewards it (1-LOF). Such a feature is *split*: it gets two more places within its own cell, one below and one
+above the own value.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ from robustcf.support.jit import compiled
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Where one customer's features can go, cell by cell (in the order of `Geometry.low`).
+    """One customer's moves, cell by cell in the order of `Geometry.low`.
 
-    A move into cell `c`, where `allowed[c]`, puts the feature at `number[c]` at cost `cost[c]`;
-    `own[f]` is the cell that feature `f` is in, where the customer's own value costs nothing.
-    `missing[f]` marks a value that is not there: it stays so, since the distance from the unknown
-    is not defined. After all cells come two more places for each feature of `split`: below and above
-    the own value within the own cell.
+    If `allowed[c]`, a move into cell `c` sets the feature to `number[c]` at cost `cost[c]`. `own[f]` is the
+    current cell of feature `f`, where the customer's own value costs nothing. `missing[f]` marks a missing
+    value; it stays missing, because its distance to a value is undefined. After all cells come two more
+    places for each feature in `split`: below and above the own value within the own cell.
     """
 
     allowed: np.ndarray
@@ -41,14 +41,14 @@ class Moves:
 def moves_of(
     geometry: Geometry, numbers: np.ndarray, encoded: np.ndarray, *, split_ruled: bool = False
 ) -> Moves:
-    """Every cell that a customer's features may move to, with the cheapest value there.
+    """Return the cells that a customer may move to, with their cheapest values.
 
-    `split_ruled` splits every feature that a rule looks at, and not only those it may push.
+    `split_ruled` splits every feature in a rule, not only those that a rule may force to move.
     """
     features = geometry.schema.features
     filled = np.array([feature.fills_missing for feature in features])
     unknown = np.isnan(numbers)
-    missing = unknown & ~filled  # what a pipeline fills in is a number to the trees
+    missing = unknown & ~filled  # the trees see a number where a pipeline fills one in
     own = geometry.cell_of(encoded, numbers)
     personal = [j for j in geometry.personal if not unknown[j]]
     limits = geometry.limits.copy() if personal else geometry.limits
@@ -105,9 +105,9 @@ def _moves(numbers, own, start, low, high, action, ordered, span, weight, limits
 
 
 def _up_to_the_bounds(geometry: Geometry, moves: Moves, j: int, x: float, limits: np.ndarray) -> None:
-    """The bounds themselves, where they lie in a cell whose usual value is just beyond them.
+    """Allow a bound itself if the usual value of its cell lies just beyond the bound.
 
-    Without a step, that value is a float32; a bound may round to the same one.
+    Without a step, the usual value is a float32, and a bound may round to the same float32.
     """
     feature, first = geometry.schema.features[j], geometry.start[j]
     if feature.step is not None:
@@ -120,7 +120,7 @@ def _up_to_the_bounds(geometry: Geometry, moves: Moves, j: int, x: float, limits
 
 
 def _by_tables(geometry: Geometry, moves: Moves, j: int, x: float) -> None:
-    """The cheapest listed value of every cell but the own one; the nearest of equally cheap ones."""
+    """Choose the cheapest listed value of every other cell; the nearest one on a tie."""
     feature, first = geometry.schema.features[j], geometry.start[j]
     numbers, cells = geometry.listed[j]
     costs = move_costs(feature, x, numbers)
@@ -139,7 +139,7 @@ def _by_tables(geometry: Geometry, moves: Moves, j: int, x: float) -> None:
 
 
 def _split(geometry: Geometry, moves: Moves, numbers: np.ndarray, split: tuple[int, ...]) -> Moves:
-    """The moves with two more places for each feature that is split."""
+    """Return the moves with two more places for each feature in `split`."""
     if not split:
         return moves
     number = np.full((len(split), 2), np.nan)
@@ -161,9 +161,9 @@ def _split(geometry: Geometry, moves: Moves, numbers: np.ndarray, split: tuple[i
 
 
 def _beside(geometry: Geometry, j: int, own: int, x: float, upwards: bool) -> float:
-    """The cheapest other value on one side within the own cell; NaN if there is none.
+    """Return the cheapest other value on one side within the own cell, or NaN.
 
-    An open range has no nearest other value; nothing may push a feature there.
+    A range without step has no nearest other value. Links may not force such a feature to move.
     """
     feature = geometry.schema.features[j]
     if geometry.listed[j]:
@@ -182,7 +182,7 @@ def _beside(geometry: Geometry, j: int, own: int, x: float, upwards: bool) -> fl
 
 
 def _cells(feature: Feature, splits: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The cells of an ordered feature's numbers."""
+    """Return the cells of an ordered feature's numbers."""
     if not len(splits):
         return np.zeros(len(numbers), dtype=np.int64)
     return np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")

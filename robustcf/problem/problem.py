@@ -1,8 +1,8 @@
-"""One customer's question as arrays: options with costs, leaves with votes, a demand.
+"""One customer's problem (eq. 2) as arrays of options, leaves and demands.
 
-Choose one option per feature at least total cost such that the votes of the leaves reached add
-up to the demand. Votes are integers (hard votes as they are, soft ones in fixed point), so that
-whether a choice reaches the demand has one exact answer, whoever asks and in whatever order.
+Choose one option per feature at the least total cost such that the votes of the leaves reached add up to the
+demand. Votes are integers: hard votes as they are, soft votes in fixed point. Whether a choice reaches the
+demand is therefore exact and does not depend on the order of summation.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from robustcf.problem.moves import Moves
 from robustcf.problem.rules import RuleTrees, rule_trees
 from robustcf.support.jit import compiled
 
-SOFT_UNIT = 2**40  # one soft vote in fixed point: far below the 1e-9 band, sums of 8000 trees fit
-TIE_MARGIN = 1e-9  # soft scores this close to a tie may fall either way in floating point
+SOFT_UNIT = 2**40  # one soft vote in fixed point: far finer than the margin of 1e-9; 8000 trees fit an int64
+TIE_MARGIN = 1e-9  # floating-point sums of soft votes this close to a tie may fall on either side
 
 
 class Problem(NamedTuple):
-    """Options of all features one after the other; leaves of all trees one after the other.
+    """The options of all features, and the leaves of all trees.
 
     Attributes
     ----------
-    start : first option of each feature, with their number appended.
-    cost, cell : of each option; `cell` says where in the geometry it came from.
+    start : first option of each feature, followed by the number of options.
+    cost, cell : of each option; `cell` is its position in the geometry.
     ordered : per feature, whether options are ordered (boxes are intervals) or categories.
-    tree_start : first leaf of each tree, with their number appended.
+    tree_start : first leaf of each tree, followed by the number of leaves.
     votes : (conditions, leaves) integer votes; the first condition is the target class's score.
-    demand : per condition, the votes that are wanted.
+    demand : per condition, the votes that are needed.
     entry_start, feature, lo, hi, set, member : boxes of the leaves, as in `cells.Leaves`, in
-        positions of options within their feature. A feature without entry is unrestricted.
+        positions of options within their feature. A feature without an entry is unrestricted.
     """
 
     start: np.ndarray
@@ -64,11 +64,11 @@ class Problem(NamedTuple):
         return int(self.tree_start[-1])
 
     def objective(self, choice: np.ndarray) -> float:
-        """Cost of a choice (one position per feature), summed exactly."""
+        """Return the cost of a choice (one position per feature), summed exactly."""
         return math.fsum(self.cost[self.start[:-1] + choice])
 
     def votes_of(self, choice: np.ndarray) -> np.ndarray:
-        """Votes that a choice collects, per condition."""
+        """Return the votes that a choice collects, per condition."""
         return _votes_of(self, np.ascontiguousarray(choice))
 
     def reaches(self, choice: np.ndarray) -> bool:
@@ -76,7 +76,10 @@ class Problem(NamedTuple):
 
 
 def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
-    """Each leaf's integer votes for the target class, shape (1, leaves); other trees have none."""
+    """Return each leaf's integer votes for the target class, shape (1, leaves).
+
+    Leaves of other trees than the forest's have no votes.
+    """
     forest = geometry.forest
     c = forest.class_index(target)
     node = geometry.leaves.node
@@ -90,11 +93,12 @@ def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
 
 
 def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
-    """The votes that reach max(threshold, half of all votes), which flips the prediction of two classes.
+    """Return the votes that reach max(threshold, half of all votes) (eq. 2b, eq. 5).
 
-    With more classes half of the votes is enough, but a class can win with less. Hard votes: the first class
-    wins a tie, every other one needs one vote more. Soft votes: a margin of 1e-9 beyond the tie; scores are
-    taken as equal to the threshold within 1e-12.
+    With two classes, half of the votes flips the prediction. With more classes it suffices, although a class
+    can win with less. Hard votes: the first class wins a tie, and every other class needs one vote more.
+    Soft votes: a margin of 1e-9 beyond the tie is required, and scores within 1e-12 of the threshold count
+    as equal to it.
     """
     n = len(geometry.forest)
     if voting == "hard":
@@ -102,22 +106,23 @@ def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: f
         flips = (n + 1) // 2 if first else n // 2 + 1
         return max(flips, math.ceil(n * threshold - 1e-9))
     needed = max(threshold, 0.5 + TIE_MARGIN)
-    return math.ceil(n * needed * SOFT_UNIT) - n  # rounding of n leaves, each at most half a unit
+    return math.ceil(n * needed * SOFT_UNIT) - n  # n leaves, each rounded by at most half a unit
 
 
 def score_of(votes: int, n_trees: int, voting: Voting) -> float:
-    """Integer votes as a score in [0, 1]."""
+    """Return integer votes as a score in [0, 1]."""
     return votes / n_trees / (1 if voting == "hard" else SOFT_UNIT)
 
 
 def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: int) -> Problem:
-    """The whole problem of one customer, before any reduction by cost; a demand for each condition.
+    """Build one customer's whole problem, before any reduction by cost.
 
-    Rules across features of the schema are further conditions, with trees of their own.
+    `demand` has one number per condition. The schema's rules across features become further conditions, with
+    trees of their own.
     """
     boxes = geometry.leaves
     lo, hi = boxes.lo, boxes.hi
-    if moves.missing.any():  # a missing value takes its path or closes it, whatever the cells
+    if moves.missing.any():  # the split's rule for missing values opens or closes a leaf, not the cells
         gone = moves.missing[boxes.feature]
         lo = np.where(gone, np.where(boxes.missing, 0, 1), lo)
         hi = np.where(gone, 0, hi)
@@ -152,12 +157,15 @@ def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: 
 def _with_split_cells(
     geometry: Geometry, moves: Moves, lo: np.ndarray, hi: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cells in order, starts, own positions and boxes, once split features' own cells are three places."""
+    """Return the layout with three places in each split feature's own cell.
+
+    It consists of cells, starts, own positions, and the boxes' lower and upper ends.
+    """
     n_cells, feature = int(geometry.start[-1]), geometry.leaves.feature
     extra = np.zeros(len(moves.own), dtype=np.int64)
     extra[list(moves.split)] = 2
     where = np.repeat(geometry.start[list(moves.split)] + moves.own[list(moves.split)], 2)
-    where[1::2] += 1  # one before the own cell, one after it
+    where[1::2] += 1  # one place before the own cell, one after it
     cell = np.insert(np.arange(n_cells), where, n_cells + np.arange(len(where)))
     start = geometry.start + np.concatenate([[0], np.cumsum(extra)])
     own, more = moves.own[feature], extra[feature]
@@ -166,7 +174,7 @@ def _with_split_cells(
 
 
 def _joined(problem: Problem, rules: RuleTrees) -> Problem:
-    """The problem with the rules' trees after its own and their conditions after its own."""
+    """Append the rules' trees and conditions to a problem."""
     n_own, n_rules = problem.votes.shape[0], rules.votes.shape[0]
     votes = np.zeros((n_own + n_rules, problem.votes.shape[1] + rules.votes.shape[1]), dtype=np.int64)
     votes[:n_own, : problem.votes.shape[1]] = problem.votes
@@ -186,11 +194,11 @@ def _joined(problem: Problem, rules: RuleTrees) -> Problem:
 
 
 def reduce(problem: Problem, upper: float) -> Problem:
-    """What is left of a problem when only choices of cost at most `upper` matter.
+    """Reduce a problem to choices that cost at most `upper`.
 
-    Drops options and leaves that cost more, folds trees left with one outcome into the demand,
-    and keeps of options that no remaining leaf tells apart only the cheapest. Every choice of
-    cost at most `upper` that mattered is still there, at the same cost and with the same votes.
+    Drops options and leaves that cost more, and folds trees with a single outcome into the demand. Of several
+    options that no remaining leaf distinguishes, keeps only the cheapest. The cheapest choice of every
+    outcome that costs at most `upper` is kept, with the same cost and votes.
     """
     limit = upper + 1e-12 * abs(upper)
     keep = problem.cost <= limit
@@ -202,12 +210,12 @@ def reduce(problem: Problem, upper: float) -> Problem:
 
 
 def restrict(problem: Problem, keep: np.ndarray, limit: float) -> Problem:
-    """The problem with only the options in `keep` and the leaves that cost at most `limit`."""
+    """Keep only the options in `keep` and the leaves that cost at most `limit`."""
     return Problem(*_restrict(problem, keep, limit))
 
 
 def choice_within(problem: Problem, cells: np.ndarray) -> np.ndarray | None:
-    """The choice that takes the given cells (one per feature), or None if one is not there."""
+    """Return the choice of the given cells, or None if one was dropped."""
     choice = np.empty(problem.n_features, dtype=np.int64)
     for f in range(problem.n_features):
         where = np.flatnonzero(problem.cell[problem.start[f] : problem.start[f + 1]] == cells[f])
@@ -220,7 +228,10 @@ def choice_within(problem: Problem, cells: np.ndarray) -> np.ndarray | None:
 def inside(
     reduced: Problem, whole: Problem, choice: np.ndarray | None, *, must_reach: bool = True
 ) -> np.ndarray | None:
-    """A choice of the whole problem in terms of a reduced one, if it or its like is there."""
+    """Return a choice of the whole problem as one of a reduced problem, or None.
+
+    An option that was merged is replaced by an equivalent one.
+    """
     if choice is None:
         return None
     cells = whole.cell[whole.start[:-1] + choice]
@@ -230,7 +241,7 @@ def inside(
         same = np.flatnonzero(options == cells[f])
         if len(same):
             inner[f] = same[0]
-        else:  # merged into an equal: the nearest option that is no dearer
+        else:  # it was merged: take the nearest option that does not cost more
             cost = reduced.cost[reduced.start[f] : reduced.start[f + 1]]
             no_dearer = np.flatnonzero(cost <= whole.cost[whole.start[f] + choice[f]])
             if not len(no_dearer):
@@ -357,7 +368,10 @@ def _restrict(p, keep, limit):
 
 @compiled
 def _representatives(p: Problem) -> np.ndarray:
-    """The cheapest of every group of options that no leaf tells apart (the first on a tie)."""
+    """Return the cheapest of each group of options that no leaf distinguishes.
+
+    The first one is kept on a tie.
+    """
     keep = np.ones(len(p.cost), dtype=np.bool_)
     told_apart = np.zeros(len(p.cost) + 1, dtype=np.bool_)  # from the option before, if ordered
     for e in range(len(p.feature)):

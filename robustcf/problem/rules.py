@@ -1,9 +1,9 @@
-"""Rules across features as more trees: links, and the limit on the number of changes.
+"""Rules across features as additional trees: links, and the limit on changes.
 
-To a rule, a feature is below, at, or above the place that the customer holds. A link is a tree over
-two features whose leaves vote 1 where it holds and 0 where it is broken; all links together must
-have a vote each. The limit is a tree for each feature that can move, with a vote where it stays.
-Engines see nothing but trees, votes and demands.
+A rule only asks whether a feature is below, at or above the customer's own place. A link becomes a tree over
+two features, whose leaves vote 1 where the link holds and 0 where it is broken. The demand is one vote per
+link. The limit on changes becomes one tree per movable feature, with a vote where the feature stays. Engines
+thus see only trees, votes and demands.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from robustcf.schema.links import Clause
 from robustcf.schema.schema import Schema
 
 Entry = tuple[int, int, int, np.ndarray | None]  # feature, first and last option, or a set of categories
-Leaf = tuple[list[Entry], int]  # where it is, and its vote
+Leaf = tuple[list[Entry], int]  # its box and its vote
 
 
 class RuleTrees(NamedTuple):
-    """Trees in the form of `Problem`, counted from 0; each condition's demand."""
+    """Trees in the layout of `Problem`, numbered from 0, and each condition's demand."""
 
     tree_start: np.ndarray
     votes: np.ndarray
@@ -36,9 +36,10 @@ class RuleTrees(NamedTuple):
 def rule_trees(
     schema: Schema, own: np.ndarray, size: np.ndarray, movable: np.ndarray, width: int
 ) -> RuleTrees | None:
-    """The trees of all rules for a customer at option `own[f]` of `size[f]`; None if none binds.
+    """Return the trees of all rules for one customer, or None if no rule applies.
 
-    `movable` says which features have anywhere to go; `width` is that of the sets of categories.
+    The customer is at option `own[f]` of `size[f]`. `movable` marks the features with more than one option;
+    `width` is the width of the category sets.
     """
     position = {name: j for j, name in enumerate(schema.names)}
 
@@ -66,15 +67,15 @@ def rule_trees(
 
 
 def _parts(j: int, moves: tuple[str, ...], own: int, size: int, ordered: bool, width: int) -> list[Entry]:
-    """Options of a feature that count as the moves: intervals, or one set of categories."""
+    """Return the options of the given moves: intervals, or a set of categories."""
     if not ordered:
         member = np.zeros(width, dtype=np.bool_)
-        member[:size] = "up" in moves  # as "down": categories only change
+        member[:size] = "up" in moves  # for categories, links contain both "up" and "down" or neither
         member[own] = "same" in moves
         return [(j, 0, size - 1, member)] if member.any() else []
     ends = {"down": (0, own - 1), "same": (own, own), "up": (own + 1, size - 1)}
     intervals: list[tuple[int, int]] = []
-    for first, last in (ends[move] for move in moves):  # in rising order
+    for first, last in (ends[move] for move in moves):  # in increasing order
         if first > last:
             continue
         if intervals and intervals[-1][1] + 1 == first:

@@ -1,4 +1,4 @@
-"""Engines behind one contract: `get_engine(name)`."""
+"""The solvers, all behind one interface: `get_engine(name)`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLUGINS = "robustcf.solvers"  # entry points of other packages: a name, and a fu
 
 
 def solver_names() -> tuple[str, ...]:
-    """Our solvers, and those that installed packages add."""
+    """Return the names of all solvers, those of installed packages too."""
     return (*SOLVERS, *sorted(_plugins().keys() - set(SOLVERS)))
 
 
@@ -37,12 +37,12 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 def get_engine(name: str) -> Engine:
-    """The engine of that name.
+    """Return the engine with the given name.
 
     >>> get_engine("highs").name
     'highs'
     """
-    if name in ("auto", "engine"):  # ours is the fastest on every kind of problem measured
+    if name in ("auto", "engine"):  # the own engine is the fastest on every kind of problem measured
         return OwnEngine()
     if name == "highs":
         return MilpEngine(Highs())

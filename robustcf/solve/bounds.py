@@ -1,13 +1,14 @@
-"""Lower bounds without a linear program: prices on what trees and features must agree on.
+"""Lower bounds by Lagrangian decomposition, without a linear program.
 
-Give every tree its own copy of its features, charge it prices `theta` on segments, and let the
-features earn what the trees pay: for any prices and any multiplier `lam` of the score,
+Every tree gets its own copy of its features. Trees and features must agree on the segment chosen, and prices
+`theta` on segments are the multipliers of this constraint: trees pay them, features earn them. For any prices
+and any multiplier `lam` of the score,
 
     lam · demand + Σ_trees min_leaf (prices paid - lam · votes) + Σ_features min_option phi
 
-with phi = cost - prices earned, is a lower bound on the cost of every choice within the options
-still alive. The same sweep gives the bound with any single option held (its *marginal*), which
-is what filters options, tightens the bound and picks the branch.
+with phi = cost - prices earned, is a lower bound on the cost of every choice among the options still alive.
+The same pass yields the bound with any single option fixed (its *marginal*). Marginals filter options,
+tighten the bound and select the branch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from robustcf.support.jit import compiled
 
 @compiled
 def refresh_segments(F, alive, changed, segalive, dirty):
-    """Which segments of the changed features are still alive; trees that lose one are dirty."""
+    """Update the alive segments of changed features; mark affected trees as dirty."""
     for f in range(len(F.start) - 1):
         if not changed[f]:
             continue
@@ -41,7 +42,10 @@ def refresh_segments(F, alive, changed, segalive, dirty):
 
 @compiled
 def tree_marginals(F, tree, theta, lam, segalive, marginal, work):
-    """Least leaf price of a tree, and per segment with that segment held; inf if unreachable."""
+    """Return a tree's least leaf price; set `marginal` for each segment fixed.
+
+    A price is inf if no leaf is reachable.
+    """
     s0, s1 = F.slot_start[tree], F.slot_start[tree + 1]
     cheapest, unasked, asked_by, entry_least = work
     base = 0.0
@@ -96,7 +100,7 @@ def tree_marginals(F, tree, theta, lam, segalive, marginal, work):
 
 @compiled
 def workspace(F):
-    """Scratch arrays of `tree_marginals`, as long as the largest tree and leaf ask for."""
+    """Allocate the scratch arrays of `tree_marginals` for the largest tree and leaf."""
     slots, entries = 1, 1
     for tree in range(len(F.tree_start) - 1):
         slots = max(slots, F.slot_start[tree + 1] - F.slot_start[tree])
@@ -107,7 +111,7 @@ def workspace(F):
 
 @compiled
 def gather(F, phi, lam, alive, marginal, least, total):
-    """The bound from all trees' marginals; `total[o]` becomes the bound with option o held."""
+    """Return the bound from all marginals; set `total[o]` for option o fixed."""
     bound = 0.0
     for c in range(len(lam)):
         bound += lam[c] * F.demand[c]
@@ -157,7 +161,7 @@ def gather(F, phi, lam, alive, marginal, least, total):
 
 @compiled
 def unpriced(F, theta):
-    """phi: what the features' options cost once they have earned the prices."""
+    """Return phi: each option's cost less the prices it earns."""
     phi = F.cost.copy()
     for s in range(len(F.slot_feature)):
         for g in range(F.seg_start[s], F.seg_start[s + 1]):
@@ -168,7 +172,7 @@ def unpriced(F, theta):
 
 @compiled
 def even_prices(F):
-    """Prices to start from: every feature's cost spread evenly over the trees that ask about it."""
+    """Return initial prices: each feature's cost spread evenly over its trees."""
     theta = np.zeros(F.seg_start[-1])
     for s in range(len(F.slot_feature)):
         f = F.slot_feature[s]
@@ -182,10 +186,10 @@ def even_prices(F):
 
 @compiled
 def improve_prices(F, theta, phi, lam, alive, segalive, marginal, work):
-    """One round of block coordinate ascent: the bound never falls.
+    """Run one round of block coordinate ascent; the bound never decreases.
 
-    Each feature in turn collects what its trees would pay for each option and spreads the total
-    evenly over them and itself. `theta` and `phi` are changed in place.
+    Each feature in turn adds up what its trees would pay for each option and spreads the total
+    evenly over the trees and itself. `theta` and `phi` are changed in place.
     """
     for f in range(len(F.start) - 1):
         first, last = F.start[f], F.start[f + 1]
@@ -216,7 +220,10 @@ def improve_prices(F, theta, phi, lam, alive, segalive, marginal, work):
 
 @compiled
 def best_multiplier(F, theta, lam, segalive):
-    """The multiplier of the first condition that is best for these prices: a concave search."""
+    """Return the first condition's best multiplier for these prices.
+
+    The bound is concave in the multiplier.
+    """
     paid = np.empty(F.votes.shape[1])
     for tree in range(len(F.tree_start) - 1):
         for leaf in range(F.tree_start[tree], F.tree_start[tree + 1]):
@@ -235,7 +242,10 @@ def best_multiplier(F, theta, lam, segalive):
 
 @compiled
 def _leaf_pays(F, tree, leaf, theta, lam, segalive):
-    """A leaf's prices less its votes for all conditions but the first; inf if out of reach."""
+    """Return a leaf's prices less its votes for all conditions but the first.
+
+    The result is inf if the leaf is unreachable.
+    """
     total = 0.0
     for c in range(1, len(lam)):
         total -= lam[c] * F.votes[c, leaf]
@@ -257,7 +267,10 @@ def _leaf_pays(F, tree, leaf, theta, lam, segalive):
 
 @compiled
 def _slope(F, paid, multiplier):
-    """Derivative of the bound in the multiplier: the demand less the votes of the leaves chosen."""
+    """Return the bound's derivative in the multiplier.
+
+    It is the demand less the votes of the chosen leaves.
+    """
     slope = F.demand[0]
     for tree in range(len(F.tree_start) - 1):
         best, votes = np.inf, 0.0
@@ -271,7 +284,7 @@ def _slope(F, paid, multiplier):
 
 @compiled
 def quick_prices(F, lam, rounds, fixed_multiplier):
-    """Prices without an LP: a few rounds of ascent. Returns prices, phi and the options' bounds."""
+    """Return prices from a few rounds of ascent, phi, and each option's bound."""
     n_segs, n_options = F.seg_start[-1], len(F.cost)
     alive, segalive = np.ones(n_options, dtype=np.bool_), np.ones(n_segs, dtype=np.bool_)
     marginal, least, total = np.empty(n_segs), np.empty(len(F.tree_start) - 1), np.empty(n_options)

@@ -1,4 +1,4 @@
-"""What every engine takes and gives back."""
+"""The interface of all engines: their inputs and results."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from robustcf.problem.problem import Problem
 
 
 class SolverError(RuntimeError):
-    """A solver that is not there, has no licence that admits the problem, or failed."""
+    """Raised when a solver is not installed, lacks a sufficient licence, or fails."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Set explicitly on every solver: wall-clock seconds, threads, seed and relative gap.
+    """Limits set on every solver: wall-clock seconds, threads, seed and relative gap.
 
-    `nodes` bounds our own engine's search by work instead of time, so that what is handed over to
-    another engine does not depend on how busy the machine is.
+    `nodes` limits the work of robustcf's own engine instead of its time. What it then hands over to
+    another engine does not depend on the load of the machine.
     """
 
     seconds: float = 60.0
@@ -32,12 +32,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Finished:
-    """The search ran to its end: a better choice than the one it returns does not exist."""
+    """The search ran to its end: no choice is better than the one it returns."""
 
 
 @dataclass(frozen=True)
 class CutShort:
-    """A limit stopped the search. `bound` describes how far it came and proves nothing."""
+    """A limit stopped the search. `bound` describes its progress, not a proof."""
 
     bound: float
 
@@ -74,7 +74,7 @@ class Solution:
 
     @property
     def lower_bound(self) -> float:
-        """What every choice costs at least."""
+        """A lower bound on the cost of every choice."""
         if isinstance(self.outcome, CutShort):
             return min(self.outcome.bound, self.objective)
         return self.objective
@@ -82,7 +82,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class BestScore:
-    """The most votes (of the first condition) that any choice reaches: found, and at most."""
+    """The most votes of the first condition: `votes` found, `at_most` possible."""
 
     choice: np.ndarray | None
     votes: int
@@ -90,7 +90,7 @@ class BestScore:
 
 
 class Engine(Protocol):
-    """Nearest choice that reaches the demand, and the highest score of any choice."""
+    """Finds the nearest choice at a demand, and the highest score of any choice."""
 
     name: str
 
@@ -104,13 +104,13 @@ class Engine(Protocol):
 
 
 def cheapest(problem: Problem) -> np.ndarray:
-    """Each feature's cheapest option."""
+    """Return each feature's cheapest option."""
     pairs = zip(problem.start[:-1], problem.start[1:], strict=True)
     return np.array([problem.cost[a:b].argmin() for a, b in pairs], dtype=np.int64)
 
 
 def most_votes(problem: Problem) -> np.ndarray:
-    """Votes per condition if every tree gave its most: an upper bound for every choice."""
+    """Return the sum of all trees' best leaves, an upper bound on the votes."""
     if not problem.n_trees:
         return np.zeros(len(problem.demand), dtype=np.int64)
     most: np.ndarray = np.maximum.reduceat(problem.votes, problem.tree_start[:-1], axis=1).sum(axis=1)
@@ -118,7 +118,10 @@ def most_votes(problem: Problem) -> np.ndarray:
 
 
 def settle(problem: Problem) -> Solution | None:
-    """The answer where no search is needed: nothing reaches the demand, or the cheapest choice does."""
+    """Solve the problem without a search if possible, else return None.
+
+    No search is needed if nothing can reach the demand, or if the cheapest choice reaches it.
+    """
     if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
         return Solution(Finished())
     if (most_votes(problem) < problem.demand).any():

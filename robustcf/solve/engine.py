@@ -1,11 +1,13 @@
-"""Our own exact engine: cheap prices first, a linear program's where they pay, compiled search.
+"""robustcf's own exact engine: compiled branch and bound under prices.
 
-A problem is reduced; where few choices are cheaper than the best known, each is tried. Else it
-is priced by a few rounds of ascent, filtered and searched for a moment. What is still open is
-priced by a linear relaxation: first by the one that the demands of a grid share, which drops options
-or closes it, then by its own, whose solution is rounded in the hope of a better choice. It is searched
-under a budget; what outgrows that is split in two by strong branching (the same relaxation, re-solved
-warm), and once enough of its options have died a subtree starts over as a smaller problem of its own.
+1. The problem is reduced. If few choices are cheaper than the best known, each of them is tried.
+2. Otherwise a few rounds of ascent give prices, which filter options, and a short search follows.
+3. An open problem is priced by a linear relaxation. The relaxation that a grid's demands share comes first;
+   it drops options or closes the problem. The problem's own relaxation comes next, and its solution is
+   rounded to find a better choice.
+4. The search continues under a node budget. A subtree that exceeds the budget is split in two by strong
+   branching, with warm re-solves of the same relaxation.
+5. A subtree that has lost enough options restarts as a smaller problem of its own.
 """
 
 from __future__ import annotations
@@ -49,23 +51,23 @@ from robustcf.solve.search import (
 )
 from robustcf.solve.shared import Shared
 
-ENUMERATE = 400_000  # leaf visits that trying every cheaper choice may cost
-ROUNDS = 10  # of price ascent before the first filter
+ENUMERATE = 400_000  # most leaf visits spent on trying every cheaper choice
+ROUNDS = 10  # rounds of price ascent before the first filter
 QUICK = 64  # nodes searched under cheap or inherited prices
-BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced anew
+BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced again
 STRONG = 8  # most cuts tried when a subtree is split by its relaxation
-SHRUNK = 0.8  # share of options alive below which a subtree becomes a problem of its own
-HEIGHT = 64  # open nodes of one search; more are handed back, so memory is bounded
-SHARES = (0.7, 0.5, 0.3)  # of a relaxed solution that a rounded one goes along with
-CHUNK = 256  # nodes between looks at the clock
-NOISE = 1e-6  # of a vote: a subtree that lacks more than this by its bound cannot reach the demand
+SHRUNK = 0.8  # a subtree with a smaller share of options alive becomes a problem of its own
+HEIGHT = 64  # most open nodes of one search, which bounds its memory; further nodes are returned
+SHARES = (0.7, 0.5, 0.3)  # rounding thresholds for a relaxed solution
+CHUNK = 256  # nodes between checks of the clock
+NOISE = 1e-6  # in votes: a subtree whose bound lacks more than this cannot reach the demand
 
 
 @dataclass
 class _Open:
-    """A subtree still to be searched: its options alive, its bound, and prices to search it with.
+    """An open subtree: its options alive, its bound, and its prices.
 
-    `relaxed` says that the prices are its own relaxation's, and not cheap or inherited ones.
+    `relaxed` says that the prices come from its own relaxation, not from ascent or a parent.
     """
 
     alive: np.ndarray
@@ -76,12 +78,12 @@ class _Open:
 
 @dataclass
 class _Search:
-    """What all subtrees share: the goal, the best value so far and its cells, the clock, the counts.
+    """The state that all subtrees share: goal, best value, limits and counts.
 
-    With the goal CHEAPEST the value is the cost of a choice that meets the demand. With MOST it is what the
-    votes of any choice lack of the demand. With REACH it is the same, and only choices that meet the demand
-    count: `upper` is then NOISE until one is found, and only subtrees that lack more than that are closed.
-    Problems come with all costs zero where the value counts votes.
+    With the goal CHEAPEST, the value is the cost of a choice that meets the demand. With MOST, it is the
+    number of votes that a choice lacks of the demand. With REACH, it is the same number, but only choices
+    that meet the demand count: `upper` is NOISE until one is found, and only subtrees that lack more votes
+    are closed. Where the value counts votes, all costs of the problem are zero.
     """
 
     upper: float
@@ -91,7 +93,7 @@ class _Search:
     most_nodes: float = math.inf
     cells: np.ndarray | None = None
     nodes: int = 0
-    shared: Shared | None = None  # until it was asked
+    shared: Shared | None = None  # None after it was used once
 
     @property
     def by_votes(self) -> bool:
@@ -99,15 +101,15 @@ class _Search:
 
     @property
     def must_stop(self) -> bool:
-        """Whether the goal is reached, or a limit."""
+        """Whether the goal or a limit is reached."""
         reached = self.goal == REACH and self.cells is not None
         return reached or self.nodes >= self.most_nodes or time.monotonic() >= self.end
 
     def solve(self, problem: Problem, bound: float = -math.inf) -> Outcome:
-        """Search a problem until nothing better is left in it, or until a limit."""
+        """Search a problem until nothing better is left, or until a limit."""
         while True:
             problem = reduce(problem, math.inf if self.by_votes else self.upper)
-            if (np.diff(problem.tree_start) == 0).any():  # nothing within the limit is open
+            if (np.diff(problem.tree_start) == 0).any():  # a tree has no leaf within the cost limit
                 return Finished()
             if not problem.n_leaves:
                 self._try(problem, cheapest(problem))
@@ -125,7 +127,7 @@ class _Search:
             problem = restrict(problem, keep, math.inf)
 
     def _enumerate(self, problem: Problem) -> bool:
-        """Try every choice that is cheaper than the best, if there are few; whether that was done."""
+        """Try every cheaper choice if there are few; return whether that was done."""
         order = np.lexsort((problem.cost, np.repeat(np.arange(problem.n_features), np.diff(problem.start))))
         most = ENUMERATE // problem.n_leaves
         if count_cheaper(problem, order, self.upper, most) > most:
@@ -143,12 +145,12 @@ class _Search:
         return Prices(theta, phi, lam), marginals
 
     def _solve_level(self, problem: Problem, F: Factors, root: _Open) -> Outcome:
-        """Search one reduced problem, whose subtrees share layout and relaxation."""
+        """Search one reduced problem; its subtrees share the layout and the relaxation."""
         relaxation: Relaxation | None = None
         stack = new_stack(F, HEIGHT)
-        budget = BUDGET * max(1, problem.n_leaves // 1500) ** 2  # a relaxation's price rises faster
+        budget = BUDGET * max(1, problem.n_leaves // 1500) ** 2  # an LP's time grows faster than a node's
         todo = [root]
-        left_open: list[float] = []  # bounds of the smaller problems that were cut short
+        left_open: list[float] = []  # bounds of smaller problems that a limit cut short
         while todo and not self.must_stop:
             node = todo.pop()
             if node.bound >= self.upper - EPSILON:
@@ -187,14 +189,14 @@ class _Search:
                 todo.append(node)
             else:
                 todo += self._without_prices(problem, node)
-        for node in todo:  # out of time: halves nobody looked at still have only their parents' bounds
+        for node in todo:  # out of time: new halves still have their parents' bounds
             if node.relaxed:
                 self._filter(F, stack, node)
         left_open += [node.bound for node in todo if node.bound < self.upper - EPSILON]
         return CutShort(min(left_open)) if left_open else Finished()
 
     def _screened(self, problem: Problem, node: _Open) -> list[_Open]:
-        """What the grid's relaxation leaves of a node; it is asked but once."""
+        """Filter a node with the grid's relaxation, which is used only once per problem."""
         assert self.shared is not None
         shared, self.shared = self.shared, None
         bound, alive = node.bound, node.alive
@@ -212,11 +214,11 @@ class _Search:
                 self._try(problem, choice)
 
     def _split(self, problem: Problem, relaxation: Relaxation, node: _Open) -> list[_Open]:
-        """Two halves of a subtree that its prices could not close, by strong branching.
+        """Split a subtree that its prices could not close, by strong branching.
 
-        The cuts at which the relaxation is most torn are tried on both sides, until one does no better than
-        another; the one whose sides both rise most is taken. The side that looks better comes last, to be
-        searched first. Out of time, the subtree stays as it is.
+        The most fractional cuts of the relaxation are tried on both sides until one is no better than those
+        before it. The cut with the largest product of both sides' increases is taken. The more promising side
+        comes last and is searched first. If the time is up, the subtree is returned unchanged.
         """
         here = relaxation.bound(node.alive, self.end - time.monotonic())
         best, halves = -1.0, [node]
@@ -244,13 +246,13 @@ class _Search:
         return halves
 
     def _middle(self, problem: Problem, alive: np.ndarray) -> tuple[int, int]:
-        """A cut through the middle of the feature with most options."""
+        """Return a cut through the middle of the feature with the most options."""
         f = int(np.add.reduceat(alive, problem.start[:-1]).argmax())
         options = np.flatnonzero(alive[problem.start[f] : problem.start[f + 1]]) + problem.start[f]
         return f, int(options[len(options) // 2 if problem.ordered[f] else 0])
 
     def _filter(self, F: Factors, stack: Stack, node: _Open) -> bool:
-        """Drop what no better choice can use, under the node's prices; whether that closes it."""
+        """Drop options that no better choice can use; return whether this closes it."""
         assert node.prices is not None
         start_search(stack, node.alive, node.bound)
         node.bound = max(node.bound, filter_root(F, *node.prices, stack, self.upper))
@@ -258,7 +260,7 @@ class _Search:
         return node.bound >= self.upper - EPSILON
 
     def _run(self, problem: Problem, F: Factors, stack: Stack, node: _Open, budget: int) -> list[_Open]:
-        """Search a filtered node under its prices; what is open when the budget is gone."""
+        """Search a filtered node; return what is open when the budget is spent."""
         assert node.prices is not None
         theta, phi, lam = node.prices
         best = np.zeros(problem.n_features, dtype=np.int64)
@@ -289,7 +291,10 @@ class _Search:
             self.upper, self.cells = value, problem.cell[problem.start[:-1] + choice]
 
     def _without_prices(self, problem: Problem, node: _Open) -> list[_Open]:
-        """A subtree whose LP has no solution: closed if no choice in it reaches the demand, else halved."""
+        """Handle a subtree whose LP has no solution.
+
+        It is closed if no choice in it reaches the demand, and halved otherwise.
+        """
         here = restrict(problem, node.alive, math.inf)
         if not self.by_votes:
             reach = _reach(here, self.units, self.end)
@@ -314,13 +319,16 @@ def _free(problem: Problem) -> Problem:
 
 
 def _reach(problem: Problem, units: np.ndarray, end: float, most_nodes: float = math.inf) -> _Search:
-    """A search for any choice that meets every demand."""
+    """Create a search for any choice that meets every demand."""
     return _Search(NOISE + EPSILON, REACH, units, end, most_nodes)
 
 
 @cache
 def compile_kernels() -> None:
-    """Compile (once per machine) and load (once per process) every kernel, before any clock runs."""
+    """Compile every kernel (once per machine) and load it (once per process).
+
+    Compilation then does not count towards a row's time limit.
+    """
     whole = Problem(
         start=np.array([0, 3, 6]),
         cost=np.array([0.0, 1.0, 2.0, 0.0, 0.5, 0.5]),
@@ -357,7 +365,7 @@ def compile_kernels() -> None:
 
 
 class OwnEngine:
-    """Branch and bound of our own: the default."""
+    """robustcf's own branch and bound, the default engine."""
 
     name = "engine"
 
@@ -372,11 +380,11 @@ class OwnEngine:
         lower_bound: float = 0.0,
         shared: Shared | None = None,
     ) -> Solution:
-        """As every engine; `shared` is the relaxation of the grid that the problem is part of."""
+        """Solve as `Engine.nearest`; `shared` is the relaxation of the problem's grid."""
         if (settled := settle(problem)) is not None:
             return settled
         end, units, nodes = time.monotonic() + limits.seconds, vote_units(problem), 0
-        if incumbent is None:  # first whether anything reaches the demand at all
+        if incumbent is None:  # find any choice that reaches the demand first
             reach = _reach(problem, units, end, limits.nodes)
             outcome, nodes = reach.solve(_free(problem)), reach.nodes
             if reach.cells is None:
@@ -395,7 +403,7 @@ class OwnEngine:
         outcome = search.solve(scaled(problem, factor))
         choice = incumbent if search.cells is None else choice_within(problem, search.cells)
         assert choice is not None
-        choice = improve(problem, choice)  # savings too small for the search
+        choice = improve(problem, choice)  # the search ignores savings below EPSILON
         if isinstance(outcome, CutShort):
             outcome = CutShort(max(outcome.bound / factor, lower_bound))
         return Solution(outcome, choice, problem.objective(choice), nodes + search.nodes)

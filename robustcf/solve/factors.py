@@ -1,8 +1,7 @@
-"""A problem laid out for the search: each tree a small factor over segments of its features.
+"""The search's layout of a problem: each tree is a small factor over segments.
 
-A tree tells apart only a few *segments* of a feature's options. A *slot* is a (tree, feature)
-pair; prices live on the segments of slots, so that bounds cost time by what trees can see and
-not by the number of options.
+A tree distinguishes only a few *segments* of a feature's options. A *slot* is a (tree, feature) pair. Prices
+belong to the segments of slots, so the time for a bound depends on the number of segments, not of options.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ class Factors(NamedTuple):
     """Arrays of the search; all positions are absolute.
 
     start, cost : options of features, as in `Problem`.
-    slot_start : first slot of each tree; slot_feature, slot_tree : of each slot.
+    slot_start : first slot of each tree; slot_feature, slot_tree : feature and tree of each slot.
     feature_slots, slots_of_feature : slots of each feature (start, list).
     seg_start : first segment of each slot.
     seg_options, seg_option : options of each segment (start, list).
     tree_start, votes, demand : leaves of each tree; their votes and the demand in units of a vote.
     entry_start, entry_slot : restrictions of each leaf.
     list_start, list_end, seg_list : the segments that an entry allows.
-    unit : what one vote is as an integer, per condition.
+    unit : one vote as an integer, per condition.
     """
 
     start: np.ndarray
@@ -54,20 +53,20 @@ class Factors(NamedTuple):
 
 
 def vote_units(problem: Problem) -> np.ndarray:
-    """One vote as an integer, per condition: what votes are divided by to be near 1."""
+    """Return one vote as an integer, per condition; votes divided by it are near 1."""
     units: np.ndarray = np.abs(problem.votes).max(axis=1, initial=1).astype(np.float64)
     return units
 
 
 def demand_in_units(demand: np.ndarray, units: np.ndarray, n_trees: int) -> np.ndarray:
-    """The demand in units of a vote, lowered by what floating-point sums over the trees may be off."""
+    """Return the demand in units of a vote, less the rounding error of a sum."""
     wanted: np.ndarray = demand / units
     lowered: np.ndarray = wanted - ROUNDING * n_trees * np.maximum(1.0, np.abs(wanted))
     return lowered
 
 
 def build_factors(problem: Problem, units: np.ndarray) -> Factors:
-    """The layout of a (reduced) problem, votes in the given units."""
+    """Lay out a (reduced) problem, with votes in the given units."""
     slot_start, slot_feature, seg_start, seg_options, seg_option, *entries = _layout(problem)
     entry_slot, list_start, list_end, seg_list = entries
     per_feature = np.bincount(slot_feature, minlength=problem.n_features)

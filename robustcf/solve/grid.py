@@ -1,7 +1,7 @@
-"""One customer's whole grid of thresholds, solved together.
+"""Solve one customer's whole grid of thresholds together.
 
-The optimum at a higher demand is feasible at every lower one, and the optimum at a lower demand
-is a lower bound at every higher one, so the grid is climbed upwards with one pool of points.
+The optimum at a higher demand is feasible at every lower demand. The optimum at a lower demand is a lower
+bound at every higher demand. The grid is therefore solved in increasing order, with one pool of points.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Pool:
         self.points.append((choice, self.problem.votes_of(choice), self.problem.objective(choice)))
 
     def best(self, demand: np.ndarray) -> tuple[np.ndarray | None, float]:
-        """The cheapest point that reaches a demand, and its cost."""
+        """Return the cheapest point that reaches a demand, and its cost."""
         reaching = [(choice, cost) for choice, votes, cost in self.points if (votes >= demand).all()]
         return min(reaching, key=lambda point: point[1], default=(None, math.inf))
 
 
 @dataclass(frozen=True)
 class Lower:
-    """What the lower demands say of the higher ones: `proved` by finished searches, `seen` by any."""
+    """Bounds from lower demands: `proved` by finished searches, `seen` by any."""
 
     proved: float = 0.0
     seen: float = 0.0
@@ -55,10 +55,10 @@ def solve_grid(
     limits: Limits,
     known: Sequence[np.ndarray] = (),
 ) -> list[Solution]:
-    """The nearest choice at each demand (of the first condition), in the order given.
+    """Return the nearest choice at each demand of the first condition.
 
-    `problem.demand[0]` is ignored; the solutions' choices are positions in `problem`, as are those
-    of `known` (choices to start from, good or not).
+    `problem.demand[0]` is ignored. Choices are positions in `problem`. `known` are choices to start
+    from; they need not reach a demand.
     """
     solutions: dict[int, Solution] = {}
     pool = Pool(problem)
@@ -78,7 +78,7 @@ def solve_grid(
         if shared is not None:
             shared.ask(p.demand)
         solution = _solve_one(p, pool, nearest, limits, lower)
-        if solution.status == "infeasible":  # and so is every higher demand
+        if solution.status == "infeasible":  # every higher demand is infeasible too
             solutions |= {d: solution for d in at if d >= demand}
             break
         solutions[demand] = solution
@@ -111,10 +111,10 @@ def _solve_one(
 def _in_terms_of(
     p: Problem, reduced: Problem, solution: Solution, incumbent: np.ndarray | None, lower: float
 ) -> Solution:
-    """A reduced problem's solution as one of the whole problem, joined with the choice known before.
+    """Turn a reduced problem's solution into one of the whole problem.
 
-    The reduced problem holds every choice that is cheaper than that one, so a finished search of it
-    proves the better of the two.
+    The result is the better of the solution and the incumbent. The reduced problem holds every choice that
+    is cheaper than the incumbent, so a finished search of it proves this result.
     """
     choice = None
     if solution.choice is not None:
@@ -132,10 +132,10 @@ def _in_terms_of(
 
 
 def highest_score(problem: Problem, engine: Engine, limits: Limits) -> BestScore:
-    """The most votes of the first condition that any choice reaches, costs aside."""
+    """Return the most votes of the first condition, at any cost."""
     reduced = reduce(problem._replace(cost=np.zeros_like(problem.cost)), math.inf)
     best = engine.best_score(reduced, limits)
-    folded = int(problem.demand[0] - reduced.demand[0])  # votes of trees that had one outcome left
+    folded = int(problem.demand[0] - reduced.demand[0])  # votes of trees with a single outcome
     if best.choice is None:
         return BestScore(None, 0, best.at_most + folded)
     choice = choice_within(problem, reduced.cell[reduced.start[:-1] + best.choice])

@@ -1,4 +1,4 @@
-"""Gurobi, with whatever licence it finds."""
+"""The MILP solver Gurobi, with the licence that gurobipy finds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATUS = {
     gp.GRB.INFEASIBLE: "infeasible",
     gp.GRB.TIME_LIMIT: "limit",
     gp.GRB.INTERRUPTED: "limit",
-    gp.GRB.SUBOPTIMAL: "limit",  # tolerances could not be met: a point, and no proof
+    gp.GRB.SUBOPTIMAL: "limit",  # tolerances were not met: there is a point but no proof
 }
 
 
@@ -28,7 +28,7 @@ def _environment() -> gp.Env:
     try:
         env.start()
     except gp.GurobiError as error:
-        raise SolverError(f"Gurobi has no licence: {error}") from None
+        raise SolverError(f"Gurobi found no valid licence ({error}); use solver='highs'") from None
     return env
 
 
@@ -46,14 +46,14 @@ class Gurobi:
                 "FeasibilityTol": 1e-9,
                 "IntFeasTol": 1e-9,
                 "OptimalityTol": 1e-9,
-                "DualReductions": 0,  # so that "infeasible" is said plainly
+                "DualReductions": 0,  # otherwise the status may be "infeasible or unbounded"
             }.items():
                 grb.setParam(parameter, value)
             kinds = np.where(model.is_binary, "B", "C")
             x: Any = grb.addMVar(len(model.cost), lb=0.0, ub=1.0, obj=model.cost, vtype=kinds)
             grb.ObjCon = model.offset
             sense = np.where(model.lower == model.upper, "=", np.where(np.isinf(model.upper), ">", "<"))
-            matrix: Any = model.matrix  # sparse, which Gurobi's types do not know
+            matrix: Any = model.matrix  # gurobipy's type hints lack sparse matrices
             grb.addMConstr(matrix, x, sense, np.where(sense == "<", model.upper, model.lower))
             if model.start is not None:
                 x.Start = model.start

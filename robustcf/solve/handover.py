@@ -1,7 +1,7 @@
-"""Two engines in a row: a short try of the first, the rest of the time to the second.
+"""Run one engine briefly, then a second one for the remaining time.
 
-Our own engine's prices are weak where isolation trees stand beside the forest; HiGHS proves those
-problems. Point and bound travel along.
+The own engine's prices are weak on problems with isolation trees, which HiGHS can prove. The second engine
+starts from the first one's point and bound.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from robustcf.problem.problem import Problem
 from robustcf.solve.contract import BestScore, Engine, Limits, Solution
 
-FIRST_NODES = 64  # that the first engine may search: by work and not by time, so that runs repeat
+FIRST_NODES = 64  # node limit of the first engine; a time limit would make runs differ
 
 
 class HandOver:
-    """`first` for a moment, then `second`."""
+    """An engine that tries `first` briefly and then runs `second`."""
 
     def __init__(self, first: Engine, second: Engine) -> None:
         self.first, self.second, self.name = first, second, first.name

@@ -1,4 +1,4 @@
-"""HiGHS through highspy: the licence-free MILP solver."""
+"""The MILP solver HiGHS, which needs no licence, through highspy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATUS = {
     highspy.HighsModelStatus.kTimeLimit: "limit",
     highspy.HighsModelStatus.kInterrupt: "limit",
 }
-# At 1e-9 HiGHS (1.15) loses solutions: its presolve rounds binaries by the rounding errors of other terms.
+# With 1e-9, HiGHS 1.15 loses solutions: its presolve fixes binaries on rounding errors of other terms.
 MIP_TOLERANCE = 1e-7
 
 
@@ -61,7 +61,7 @@ class Highs:
 
 
 def linear_program(model: Milp) -> highspy.HighsLp:
-    """The model without its integrality, as HiGHS holds it."""
+    """Return the linear relaxation of a model as a HiGHS object."""
     lp = highspy.HighsLp()
     n_rows, n_columns = model.matrix.shape
     lp.num_col_, lp.num_row_ = n_columns, n_rows

@@ -1,4 +1,4 @@
-"""Good choices fast: greedy moves along each feature's score response, then shrinking back."""
+"""Find good choices fast by greedy moves, then by cost-saving moves back."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from robustcf.problem.problem import Problem, _holds, choice_within, inside, reduce
 from robustcf.support.jit import compiled
 
-_EXPONENTS = np.array([1.0, 0.6, 1.6])  # how much a move's cost weighs against its gain
+_EXPONENTS = np.array([1.0, 0.6, 1.6])  # weights of a move's cost against its gain
 
 
 def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
-    """A choice that reaches the demand, near to the cheapest one; None if none was found.
+    """Return a cheap choice that reaches the demand, or None if none was found.
 
-    `start` is the choice to leave from, normally the customer's own. The first climb's cost
-    shrinks the problem to what could still be cheaper, where more climbs and swaps cost little.
+    `start` is the starting choice, normally the customer's own. The cost of the first result reduces the
+    problem to cheaper choices, where further climbs and swaps take little time.
     """
     if (np.diff(problem.tree_start) == 0).any():
         return None
@@ -35,20 +35,20 @@ def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
 
 
 def improve(problem: Problem, choice: np.ndarray) -> np.ndarray:
-    """A choice that reaches the demand, made cheaper by local moves while it still does."""
+    """Make a choice cheaper by local moves while it still reaches the demand."""
     better = np.ascontiguousarray(choice).copy()
     _shrink(problem, better)
     return better
 
 
 def repair(problem: Problem, start: np.ndarray) -> np.ndarray | None:
-    """A choice that reaches the demand, left from any other; None if none was found."""
+    """Return a choice that reaches the demand, from any starting choice, or None."""
     choice, found = _find(problem, np.ascontiguousarray(start), _EXPONENTS)
     return improve(problem, choice) if found else None
 
 
 def climb_votes(problem: Problem, start: np.ndarray) -> np.ndarray:
-    """Single moves that add votes of the first condition, costs aside, until none does."""
+    """Make single moves that add votes of the first condition, at any cost."""
     choice = np.ascontiguousarray(start).copy()
     _climb_votes(problem, choice)
     return choice
@@ -104,7 +104,7 @@ def _cost(p, choice):
 
 @compiled
 def response(p, choice):
-    """Votes, per condition and option, if that option's feature alone moved there."""
+    """Return the votes per condition after each single move to another option."""
     n_conditions, n_options = p.votes.shape[0], len(p.cost)
     change = np.zeros((n_conditions, n_options + 1), dtype=np.int64)  # differences, ordered features
     direct = np.zeros((n_conditions, n_options), dtype=np.int64)
@@ -152,7 +152,7 @@ def _add(p, e, leaf, sign, change, direct):
 
 @compiled
 def _shortfall(p, votes):
-    """What the votes lack, each condition in units of its own demand."""
+    """Return the missing votes, each condition relative to its demand."""
     total = 0.0
     for g in range(len(votes)):
         if votes[g] < p.demand[g]:
@@ -162,7 +162,7 @@ def _shortfall(p, votes):
 
 @compiled
 def _climb(p, choice, exponent):
-    """Take the move of most gain per cost until the demand is reached."""
+    """Take the move with the most gain per cost until the demand is reached."""
     free = 1e-9 * p.cost.max()  # cheaper moves than this all count as this cheap
     for _ in range(4 * len(choice) + 50):
         votes = response(p, choice)
@@ -187,7 +187,7 @@ def _climb(p, choice, exponent):
 
 @compiled
 def _shrink(p, choice):
-    """Cheaper single moves, then pairs (one feature back, another forward), while any helps."""
+    """Make cost-saving single moves, then pairs (one feature back, another forward)."""
     for _ in range(50):
         while _back_one(p, choice):
             pass
@@ -212,7 +212,7 @@ def _back_one(p, choice):
 
 @compiled
 def _swap(p, choice):
-    """Move one feature to a cheaper option and repair with one other, if that saves cost."""
+    """Move one feature to a cheaper option and repair with another one."""
     for f in range(len(choice)):
         mine = choice[f]
         here = p.cost[p.start[f] + mine]

@@ -1,12 +1,16 @@
-"""The integer program of DESIGN §6, solved by any MILP solver, with an exact last word.
+"""The problem as a mixed-integer linear program, with an exact check.
 
-Yes/no questions u ("feature f lies at option b or above", "feature f is category o") are binary;
-one continuous y per leaf says which leaf each tree reaches. Per tree and question, the leaves
-wholly on the yes side sum to at most u, those wholly on the no side to at most 1 - u.
+Variables: a binary u per question ("feature f lies above option b", "feature f is category o"), and a
+continuous y per leaf, which is 1 for the leaf that a tree reaches.
 
-Solvers work with tolerances. The score rows are therefore relaxed a little, every solution is
-re-counted in integer votes, and one that falls short is cut off with its whole box of equal
-votes before the solver goes on: what is finally called optimal is so by exact arithmetic.
+- Per tree: the y of its leaves sum to 1.
+- Per tree and question: the y of the leaves wholly on the yes side sum to at most u, and those wholly on the
+  no side to at most 1 - u.
+- Per condition: the votes of the leaves reached meet the demand (eq. 2b, eq. 5).
+
+Solvers work with tolerances. The score rows are therefore relaxed slightly, and the votes of every solution
+are counted again as integers. If a solution falls short, a cut excludes all choices with the same leaves,
+and the solver runs again. What is called optimal is thus optimal in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -32,8 +36,8 @@ from robustcf.solve.contract import (
 from robustcf.solve.scale import factor_for, scaled
 from robustcf.support.jit import compiled
 
-RELAXATION = 1e-7  # of the score rows, in units of one vote
-AGREED = 1e-6  # relative: a solver's optimum and its own bound differ by less, unless it stopped at a gap
+RELAXATION = 1e-7  # relaxation of the score rows, in units of one vote
+AGREED = 1e-6  # relative: if a solver's optimum and bound differ by more, it stopped at a gap
 COARSE = 1e-3  # optima below this, in scaled costs, are solved again at their own scale
 
 
@@ -41,7 +45,7 @@ COARSE = 1e-3  # optima below this, in scaled costs, are solved again at their o
 class Milp:
     """min cost·x with lower <= A x <= upper, 0 <= x <= 1.
 
-    The first `n_binary` columns are binary, and so are those marked in `also_binary`, if given.
+    The first `n_binary` columns are binary, and so are those marked in `also_binary`.
     """
 
     cost: np.ndarray
@@ -63,7 +67,7 @@ class Milp:
 
 @dataclass(frozen=True)
 class MilpResult:
-    """A solver's word, before it is checked."""
+    """A solver's unchecked result."""
 
     status: str  # "optimal", "infeasible" or "limit"
     x: np.ndarray | None
@@ -78,7 +82,7 @@ class Backend(Protocol):
 
 
 class MilpEngine:
-    """`Engine` over any MILP solver."""
+    """An `Engine` on top of any MILP solver."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -112,9 +116,9 @@ class MilpEngine:
                 result = MilpResult("limit", None, result.bound, 0)
             if result.status == "limit":
                 return Solution(CutShort(max(lower_bound, bound)), incumbent, best, nodes)
-            if result.status == "infeasible" and incumbent is not None:  # the solver lost a point
+            if result.status == "infeasible" and incumbent is not None:  # the solver lost a known point
                 return Solution(CutShort(lower_bound), incumbent, best, nodes)
-            if 0.0 < best * factor < COARSE:  # the tolerances were coarse for a choice this cheap: ask again
+            if 0.0 < best * factor < COARSE:  # tolerances were too coarse for this cost: rescale and repeat
                 ratio = factor_for(best * factor)
                 model.cost, model.offset, factor = model.cost * ratio, model.offset * ratio, factor * ratio
                 continue
@@ -150,7 +154,7 @@ class MilpEngine:
                 if int(votes[0]) > found:
                     found, choice = int(votes[0]), candidate
                 break
-            _cut_off(model, problem, candidate)  # short of another condition by the solver's tolerance
+            _cut_off(model, problem, candidate)  # another condition is missed by the solver's tolerance
             model.start = None
             if time.monotonic() >= end:
                 result = MilpResult("limit", None, result.bound, 0)
@@ -170,19 +174,19 @@ def _trees(problem: Problem) -> list[tuple[int, int]]:
 
 
 def _unit(problem: Problem, condition: int) -> float:
-    """One vote as an integer: what the solver's numbers are divided by."""
+    """Return one vote as an integer; the solver's numbers are divided by it."""
     votes = problem.votes[condition]
     return float(max(1, np.abs(votes).max())) if len(votes) else 1.0
 
 
 def build_model(problem: Problem, units: np.ndarray | None = None) -> Milp:
-    """The whole formulation; conditions' score rows come last, in the given units of a vote."""
+    """Build the whole model; the score rows come last, in the given units of a vote."""
     if units is None:
         units = np.array([_unit(problem, g) for g in range(len(problem.demand))])
     question, n_questions = _questions(problem)
     if problem.n_leaves:
         rows, columns, values, upper, links_from = _link_rows(problem, question, n_questions)
-    else:  # every tree has but one outcome
+    else:  # every tree has a single outcome
         rows = columns = np.zeros(0, dtype=np.int64)
         values, upper, links_from = np.zeros(0), np.zeros(0), np.zeros((0, 4), dtype=np.int64)
     links = sp.csr_matrix((values, (rows, columns)), shape=(len(upper), n_questions + problem.n_leaves))
@@ -219,7 +223,10 @@ def build_model(problem: Problem, units: np.ndarray | None = None) -> Milp:
 
 
 def _questions(problem: Problem) -> tuple[np.ndarray, int]:
-    """First question of each feature: between neighbours if ordered, one per category if not."""
+    """Return the first question of each feature, and the number of questions.
+
+    An ordered feature has one question between neighbouring options, a categorical one per category.
+    """
     sizes = np.diff(problem.start)
     counts = np.where(problem.ordered | (sizes == 1), sizes - 1, sizes)
     ends = np.cumsum(counts)
@@ -227,14 +234,14 @@ def _questions(problem: Problem) -> tuple[np.ndarray, int]:
 
 
 def _chain_rows(pairs: list[tuple[int, int]], n_columns: int) -> sp.csr_matrix:
-    """Above split b + 1 means above split b."""
+    """Return the rows u[b + 1] <= u[b]: above split b + 1 means above split b."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, dtype=np.int64).reshape(-1)
     return sp.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), n_columns))
 
 
 def _one_rows(groups: list[np.ndarray], n_columns: int) -> sp.csr_matrix:
-    """Exactly one category, exactly one leaf."""
+    """Return the rows for exactly one category per feature and one leaf per tree."""
     rows = np.repeat(np.arange(len(groups)), [len(g) for g in groups])
     columns = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
     return sp.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(groups), n_columns))
@@ -308,7 +315,7 @@ def _link_rows(p, question, n_questions):
 
 
 def point_of(problem: Problem, choice: np.ndarray) -> np.ndarray:
-    """The solver's variables at a choice."""
+    """Return the solver's variables at a choice."""
     question, n_questions = _questions(problem)
     x = np.zeros(n_questions + problem.n_leaves)
     for f, option in enumerate(choice):
@@ -322,7 +329,7 @@ def point_of(problem: Problem, choice: np.ndarray) -> np.ndarray:
 
 
 def choice_of(problem: Problem, x: np.ndarray) -> np.ndarray:
-    """The choice that the solver's questions answer to."""
+    """Return the choice that the solver's variables stand for."""
     question, _ = _questions(problem)
     choice = np.zeros(problem.n_features, dtype=np.int64)
     for f in range(problem.n_features):
@@ -346,7 +353,7 @@ def _reached(p, choice):
 
 
 def _cut_off(model: Milp, problem: Problem, choice: np.ndarray) -> None:
-    """Forbid the box of all choices that reach the same leaves, and so the same votes."""
+    """Add a cut that forbids all choices with the same leaves, and so the same votes."""
     question, _ = _questions(problem)
     row = np.zeros(len(model.cost))
     least = 1.0

@@ -1,4 +1,4 @@
-"""Brute force: every choice is tried. For tests, and for problems with few choices."""
+"""Brute force over every choice, for tests and for problems with few choices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ MOST_CHOICES = 2_000_000
 
 
 class Oracle:
-    """Judge of all other engines on small problems; knows nothing but `Problem`'s definition."""
+    """Reference for all other engines on small problems.
+
+    It uses only the definition of `Problem`.
+    """
 
     name = "oracle"
 
@@ -39,7 +42,7 @@ def _all_choices(p: Problem) -> tuple[np.ndarray, np.ndarray]:
     sizes = np.diff(p.start)
     count = int(np.prod(sizes.astype(float)))
     if count > MOST_CHOICES:
-        raise SolverError(f"the oracle tries every choice; {count} are too many (at most {MOST_CHOICES})")
+        raise SolverError(f"the oracle tries at most {MOST_CHOICES} choices, and this problem has {count}")
     if p.n_trees and (np.diff(p.tree_start) == 0).any():  # a tree without an open leaf
         return np.zeros((0, len(sizes)), dtype=np.int64), np.zeros((0, len(p.demand)), dtype=np.int64)
     choices = np.indices(tuple(sizes.tolist())).reshape(len(sizes), -1).T

@@ -1,4 +1,4 @@
-"""Prices from the linear relaxation: the best that fixed prices can do at a node."""
+"""Prices from the linear relaxation, which give the best bound at a node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from robustcf.solve.highs import linear_program
 from robustcf.solve.milp import RELAXATION, build_model
 from robustcf.support.jit import compiled
 
-LITTLE = 0.02  # of the dearest option: what a cut counts that costs nothing
+LITTLE = 0.02  # weight of a cut without cost difference, as a share of the dearest option's cost
 
 
 class Prices(NamedTuple):
-    """Segment prices, what options cost once they earned them, and the conditions' multipliers."""
+    """Segment prices, reduced costs of options, and multipliers of conditions."""
 
     theta: np.ndarray
     phi: np.ndarray
@@ -27,9 +27,9 @@ class Prices(NamedTuple):
 
 
 class Relaxation:
-    """The LP relaxation of one problem, re-solved warm as options die.
+    """The LP relaxation of one problem, re-solved warm as options are dropped.
 
-    Prices that are a little off still bound, so the LP's tolerances do not matter.
+    Any prices give a valid bound, so the LP's tolerances do not matter.
     """
 
     def __init__(self, problem: Problem, factors: Factors, maximise: bool) -> None:
@@ -46,15 +46,16 @@ class Relaxation:
         self._highs.passModel(linear_program(model))
 
     def ask(self, demand: np.ndarray) -> None:
-        """Another demand, in units of a vote."""
+        """Set another demand, in units of a vote."""
         first = self._highs.getNumRow() - self._n_conditions
         for condition, votes in enumerate(demand):
             self._highs.changeRowBounds(first + condition, votes - RELAXATION, highspy.kHighsInf)
 
     def bound(self, alive: np.ndarray, seconds: float, enough: float = np.inf) -> float:
-        """The relaxation's value with these options alive: inf if infeasible, nan if out of time.
+        """Return the relaxation's value with these options alive.
 
-        A value of `enough` stops it: its prices at that moment tell as much.
+        The value is inf if infeasible and nan if the time is up. The solve stops at the value `enough`,
+        because the prices then suffice.
         """
         lower, upper = _question_bounds(self._problem, alive, self._n_questions)
         self._highs.changeColsBounds(
@@ -71,13 +72,16 @@ class Relaxation:
         return np.inf if status == highspy.HighsModelStatus.kInfeasible else np.nan
 
     def undecided(self, most: int) -> list[tuple[int, int]]:
-        """Cuts (feature, option) at which the last solution is most torn, one per feature."""
+        """Return the most fractional cuts (feature, option) of the last solution.
+
+        There is at most one per feature.
+        """
         cuts, torn = _torn_cuts(self._problem, self._answers())
         order = np.argsort(-torn, kind="stable")[:most]
         return [(int(f), int(cuts[f])) for f in order if torn[f] > 0.0]
 
     def rounded(self, shares: Sequence[float]) -> list[np.ndarray]:
-        """The last solution made whole: each feature as far as at least such a share of it goes."""
+        """Round the last solution: a feature moves as far as a share of it does."""
         answers = self._answers()
         return [_rounded(self._problem, answers, share) for share in shares]
 
@@ -85,7 +89,7 @@ class Relaxation:
         return np.array(self._highs.getSolution().col_value)[: self._n_questions]
 
     def prices(self) -> Prices:
-        """The prices of the last solution: the best for the options that were alive."""
+        """Return the prices of the last solution, the best for its options alive."""
         dual = np.array(self._highs.getSolution().row_dual)
         links = np.maximum(0.0, -dual[: len(self._links_from)])
         lam = np.maximum(0.0, dual[len(dual) - self._n_conditions :])
@@ -97,7 +101,7 @@ class Relaxation:
 
 @compiled
 def _question_bounds(p, alive, n_questions):
-    """Answers that the options alive leave open, in the order of the model's questions."""
+    """Return bounds on the questions' answers, given the options alive."""
     lower, upper = np.zeros(n_questions), np.ones(n_questions)
     q = 0
     for f in range(len(p.start) - 1):
@@ -142,7 +146,10 @@ def _rounded(p, answers, share):
 
 @compiled
 def _torn_cuts(p, answers):
-    """Per feature, the cut at which most cost is in doubt, and how much (a little for any doubt)."""
+    """Return, per feature, the cut with the most cost undecided, and that cost.
+
+    An undecided cut without cost difference counts a little.
+    """
     n_features = len(p.start) - 1
     cuts, torn = np.zeros(n_features, dtype=np.int64), np.zeros(n_features)
     least = LITTLE * p.cost.max() if p.cost.max() > 0.0 else 1.0

@@ -1,4 +1,4 @@
-"""Depth-first branch and bound under fixed prices: exact, compiled, resumable in chunks."""
+"""Exact depth-first branch and bound under fixed prices, run in chunks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
 from robustcf.support.jit import compiled
 
-LOOK_AHEAD = 4  # cuts tried for real at a node
-EPSILON = 1e-10  # choices that save less than this, in scaled costs or votes, are not looked for
+LOOK_AHEAD = 4  # cuts whose bounds are computed at a node
+EPSILON = 1e-10  # smaller savings, in scaled costs or votes, are not searched for
 CHEAPEST, MOST, REACH = 0, 1, 2  # goals: least cost at the demand, most votes, any choice at the demand
 
 
 class Stack(NamedTuple):
-    """Open nodes: options and segments alive, the trees' marginals, which trees are out of date."""
+    """Open nodes: options and segments alive, marginals, and trees to update."""
 
     alive: np.ndarray
     changed: np.ndarray
@@ -30,7 +30,7 @@ class Stack(NamedTuple):
 
 
 def new_stack(F: Factors, height: int) -> Stack:
-    """Room for `height` open nodes."""
+    """Allocate a stack for `height` open nodes."""
     n_options, n_segs, n_trees = len(F.cost), int(F.seg_start[-1]), len(F.tree_start) - 1
     return Stack(
         np.zeros((height, n_options), dtype=np.bool_),
@@ -51,15 +51,15 @@ def start_search(stack: Stack, alive: np.ndarray, bound: float) -> None:
 
 @compiled
 def filter_root(F, theta, phi, lam, stack, upper):
-    """Drop the options of the only node that no better choice can use; its bound."""
+    """Drop options of the only node that no better choice can use; return its bound."""
     return _tighten(F, theta, phi, lam, stack, 0, np.empty(len(F.cost)), workspace(F), upper)
 
 
 @compiled
 def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
-    """Work off the stack until it is empty, full, or `max_nodes` have been seen.
+    """Search until the stack is empty or full, or `max_nodes` were searched.
 
-    Returns the stack's new height, the best value (its choice in `best`) and the nodes seen.
+    Returns the stack's new height, the best value (its choice is in `best`) and the nodes searched.
     """
     total, aside = np.empty(len(F.cost)), np.empty(len(F.cost))
     work = workspace(F)
@@ -99,9 +99,10 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
 
 @compiled
 def _value(F, P, choice, goal):
-    """What a choice is worth: its cost, or what its votes lack of the first demand; inf if it does not count.
+    """Return a choice's cost, or the votes that it lacks of the first demand.
 
-    With the goal REACH, only choices that meet every demand count, by their integer votes.
+    The value is inf if the choice does not count. With the goal REACH, only choices whose integer votes meet
+    every demand count.
     """
     votes = _votes_of(P, choice)
     for c in range(1 if goal == MOST else 0, len(votes)):
@@ -112,7 +113,7 @@ def _value(F, P, choice, goal):
 
 @compiled
 def _tighten(F, theta, phi, lam, stack, top, total, work, upper):
-    """The bound of the top node, after dropping every option that no better choice can use."""
+    """Drop the top node's options that no better choice can use; return its bound."""
     alive, changed, segalive = stack.alive[top], stack.changed[top], stack.segalive[top]
     marginal, least, dirty = stack.marginal[top], stack.least[top], stack.dirty[top]
     bound = stack.bound[top]
@@ -141,7 +142,7 @@ def _tighten(F, theta, phi, lam, stack, top, total, work, upper):
 
 @compiled
 def _split(F, stack, top, new, f, cut, low_first, total, bound):
-    """The top entry becomes the side to look at later, a new one above it the side for now."""
+    """Split the top node; a new node above it is searched first."""
     _copy_node(stack, top, new)
     for side in range(2):  # low, high
         at = new if (side == 0) == low_first else top
@@ -158,9 +159,11 @@ def _split(F, stack, top, new, f, cut, low_first, total, bound):
 
 @compiled
 def _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper):
-    """The feature and cut whose two sides both rise most; and whether the low side looks better.
+    """Return the feature and cut that raise the bounds of both sides most.
 
-    Marginals rank one cut per feature; the best few are tried for real.
+    Also returns whether the low side is searched first.
+
+    Marginals rank one cut per feature; the bounds of the best few are then computed.
     """
     n_features = len(F.start) - 1
     merit, cuts = np.zeros(n_features), np.zeros(n_features, dtype=np.int64)
@@ -185,7 +188,7 @@ def _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper):
 
 @compiled
 def _bound_of_side(F, theta, phi, lam, stack, top, f, cut, low_side, aside, work, upper):
-    """The bound of one side of a cut, worked out in the stack's last place."""
+    """Return the bound of one side of a cut, computed in the stack's last place."""
     last = len(stack.bound) - 1
     _copy_node(stack, top, last)
     stack.changed[last, f] = True
@@ -209,7 +212,7 @@ def _copy_node(stack, source, target):
 
 @compiled
 def _best_cut(F, f, alive, total, bound, cap):
-    """The best cut of one feature by its marginals; merit 0 if it is decided."""
+    """Return a feature's best cut by its marginals; the merit is 0 if it is decided."""
     first, last = F.start[f], F.start[f + 1]
     best, best_cut, count, at = 0.0, -1, 0, first
     for o in range(first, last):
@@ -246,19 +249,19 @@ def _merit(a, b, cap):
 
 @compiled
 def count_cheaper(P, order, upper, most):
-    """How many choices cost less than `upper`, counted up to `most`."""
+    """Return how many choices cost less than `upper`, counted up to `most`."""
     return _walk_cheaper(P, order, upper, np.empty(len(P.start) - 1, dtype=np.int64), most, False)[1]
 
 
 @compiled
 def try_cheaper(P, order, upper, best):
-    """The best value of all choices that cost less than `upper`, each tried; its choice in `best`."""
+    """Try all choices cheaper than `upper`; return the best value, set `best`."""
     return _walk_cheaper(P, order, upper, best, np.iinfo(np.int64).max, True)[0]
 
 
 @compiled
 def _walk_cheaper(P, order, upper, best, most, evaluate):
-    """Every choice cheaper than `upper`, features in turn, options by rising cost (`order`)."""
+    """Visit every choice cheaper than `upper`, options by increasing cost."""
     n = len(P.start) - 1
     rest = np.zeros(n + 1)  # what the later features cost at least
     for f in range(n - 1, -1, -1):

@@ -1,9 +1,9 @@
 """One linear relaxation for the many demands of one customer's grid.
 
-Solving a relaxation from scratch takes most of the time of a large forest's proof. From one demand to
-the next little changes, though: so it is built once, for the farthest of the demands that are about as
-large, and re-solved warm as the demand rises, with the options closed that are too dear for the one at
-hand. Its prices then drop options of that one's own, smaller problem, or close it.
+For a large forest, solving a relaxation from scratch takes most of the time of a proof. Little changes from
+one demand to the next. The relaxation is therefore built once, for the largest demand whose problem is
+about as large, and re-solved warm as the demand rises. Options that are too dear for the current demand are
+closed. The prices then drop options of the current demand's own, smaller problem, or close it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from robustcf.solve.factors import Factors, build_factors, demand_in_units, vote
 from robustcf.solve.prices import Prices, Relaxation
 from robustcf.solve.search import Stack, filter_root, new_stack, start_search
 
-WIDER = 2  # times the leaves of the problem at hand that a shared relaxation may have
+WIDER = 2  # a shared relaxation may have this many times the leaves of the current problem
 
 
 class Shared:
-    """Drops, for one demand after another, what no choice cheaper than the best known can use.
+    """Drops options that no cheaper choice can use, one demand at a time.
 
     Parameters
     ----------
     whole : Problem
-        Before any reduction by cost; all demands ask it for more or fewer votes.
+        The problem before any reduction by cost; the demands differ only in the votes needed.
     uppers : sequence of float
-        What the best known choices at the demands cost.
+        Costs of the best known choices at the demands.
     """
 
     def __init__(self, whole: Problem, uppers: Sequence[float]) -> None:
@@ -47,19 +47,22 @@ class Shared:
         self._option_of: np.ndarray
 
     def ask(self, demand: np.ndarray) -> None:
-        """From now on the whole problem's demand is this."""
+        """Set the current demand of the whole problem."""
         self._demand = demand
 
     def scale(self, factor: float) -> None:
-        """From now on the costs of the problems asked about are multiplied by this."""
+        """Set the factor that the costs of the following problems are multiplied by."""
         self._factor = factor
 
     def ready(self, problem: Problem, upper: float) -> bool:
-        """Whether there is a relaxation that covers a problem and is not too large for it."""
+        """Whether the current relaxation covers a problem and is not too large for it."""
         return upper / self._factor <= self._covered and self._problem.n_leaves <= WIDER * problem.n_leaves
 
     def prepare(self, problem: Problem, upper: float) -> bool:
-        """Build one for this problem and dearer ones, if there are any as large; whether one is ready."""
+        """Build a relaxation for this problem and dearer ones of similar size.
+
+        Returns whether a relaxation is ready.
+        """
         if self.ready(problem, upper):
             return True
         wider = [u for u in self._uppers if u > upper / self._factor]
@@ -80,9 +83,9 @@ class Shared:
     def keep(
         self, problem: Problem, alive: np.ndarray, upper: float, seconds: float
     ) -> tuple[float, np.ndarray] | None:
-        """A bound on all choices among the options alive, and which of these a cheaper one can use.
+        """Return a bound on all choices of the options alive, and the options to keep.
 
-        None if the relaxation does not help: an option it does not know, no solution, no time.
+        None if the relaxation does not help: it lacks an option, has no solution, or the time is up.
         """
         known = self._option_of[problem.cell]
         if (known < 0).any():

@@ -1,9 +1,9 @@
-"""Every cheaper choice, feature by feature, with the leaves still reachable as bits of words.
+"""Enumerate all cheaper choices, with the reachable leaves as bits.
 
-At each step three things are known of what is left to decide: which leaves the features decided so
-far allow, which options of the others the money left can still buy, and so which leaves remain. If
-the best remaining leaf of every tree does not add up to the demand, the whole branch falls. No linear
-program is needed, which suits problems of few features and many leaves: isolation trees.
+At each step, the features decided so far allow certain leaves, and the remaining budget allows certain
+options of the other features. Both together give the leaves that remain reachable. If the best remaining
+leaves of all trees do not add up to the demand, the branch is pruned. No linear program is needed, which
+suits problems with few features and many leaves, such as isolation trees.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ for _bit in range(64):
 
 
 def cheapest_choice(problem: Problem, upper: float, work: int) -> tuple[np.ndarray | None, bool]:
-    """The cheapest choice that costs less than `upper`, if any, and whether that is proved.
+    """Return the cheapest choice below `upper`, if any, and whether it is proved.
 
-    `work` bounds the words of bits that are looked at, by number and not by time. A tree may have
-    votes for one condition only; where that is not so, nothing is tried.
+    `work` limits the number of 64-bit words read, not the time. A tree may have votes for one condition only;
+    otherwise nothing is tried.
     """
     if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
         return None, True
-    factor = factor_for(upper)  # so that the walk's tolerance is relative
+    factor = factor_for(upper)  # makes the tolerance of the walk relative
     problem, upper = scaled(problem, factor), upper * factor
     counted = _condition_of_trees(problem)
     if counted is None:
@@ -47,7 +47,7 @@ def cheapest_choice(problem: Problem, upper: float, work: int) -> tuple[np.ndarr
 
 
 def _condition_of_trees(problem: Problem) -> np.ndarray | None:
-    """The one condition that each tree has votes for; None if a tree has votes for several."""
+    """Return the condition that each tree has votes for; None if a tree has several."""
     if not problem.n_trees:
         return None
     voting = np.maximum.reduceat(problem.votes != 0, problem.tree_start[:-1], axis=1)
@@ -56,7 +56,7 @@ def _condition_of_trees(problem: Problem) -> np.ndarray | None:
 
 @compiled
 def _walk(p, counted, order, turn, already, upper, work, best):
-    """Depth first; `best` becomes the cheapest choice. Whether everything was seen within `work`."""
+    """Search depth first, set `best`, and return whether `work` sufficed."""
     n_features, n_trees, n_conditions = len(turn), len(p.tree_start) - 1, len(p.demand)
     words = (p.tree_start[-1] + 63) // 64
     votes, allowed = _masks(p, counted, order, words)
@@ -120,7 +120,10 @@ def _walk(p, counted, order, turn, already, upper, work, best):
 
 @compiled
 def _masks(p, counted, order, words):
-    """Votes with each tree's best leaf first, and per option (in `order`) the leaves that allow it."""
+    """Return votes, each tree's best leaf first, and the leaves per option.
+
+    Options are in the order of `order`.
+    """
     n_leaves = p.tree_start[-1]
     votes, place = np.empty(n_leaves, dtype=np.int64), np.empty(n_leaves, dtype=np.int64)
     for tree in range(len(p.tree_start) - 1):
@@ -142,7 +145,7 @@ def _masks(p, counted, order, words):
 
 @compiled
 def _running_unions(p, allowed):
-    """Per option, the leaves that it or a cheaper one of its feature allows."""
+    """Return the leaves that an option or a cheaper one of its feature allows."""
     unions = allowed.copy()
     for f in range(len(p.start) - 1):
         for o in range(p.start[f] + 1, p.start[f + 1]):
@@ -152,7 +155,7 @@ def _running_unions(p, allowed):
 
 @compiled
 def _first(bits, first, last):
-    """The first bit that is set among those of a tree; -1 if none is."""
+    """Return the first set bit of a tree; -1 if none is set."""
     w = first // 64
     word = bits[w] & (~np.uint64(0) << np.uint64(first % 64))
     while word == 0:
