@@ -1,1 +1,1 @@
-"""`robustcf verify`: a finished run checked from its files."""
+"""`robustcf verify`: check a finished run from its files."""

@@ -1,4 +1,4 @@
-"""What the auditor brings along: a table, a model, a config. They count more than the manifest's word."""
+"""The auditor's own table, model and config; they take precedence over the manifest."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from robustcf.verify import Findings
 
 from ..inputs.config import AuditConfig, Model, SweepConfig, Training, as_plain, parse
 from ..inputs.errors import BadInput
-from .customers import Where
+from .customers import CustomerSource
 
-# Where results go and how work is cut up decides no answer.
+# These keys do not affect any answer.
 FREE = (
     "output",
     "shared",
@@ -27,7 +27,7 @@ FREE = (
     "solver.affinity",
     "solver.licence",
 )
-# The same file may lie elsewhere on the auditor's machine; its content is compared instead.
+# The auditor may have the same file at another path; its content is compared instead.
 PATHS = (
     "previous",
     "model.forest",
@@ -41,7 +41,7 @@ PATHS = (
 
 @dataclass(frozen=True)
 class Auditor:
-    """The auditor's own inputs, each optional; `reads` False asks for no table at all."""
+    """The auditor's own inputs, each optional; with `reads` False no table is read."""
 
     customers: str | None = None
     forest: str | None = None
@@ -50,11 +50,11 @@ class Auditor:
     trust_pickle: bool = False
 
 
-NOTHING_OF_HIS_OWN = Auditor()
+NO_OWN_INPUTS = Auditor()
 
 
 class Inputs:
-    """The inputs to compare a run with: the auditor's where he named them, else the manifest's."""
+    """The inputs to compare a run with: the auditor's if given, else the manifest's."""
 
     def __init__(self, auditor: Auditor, kind: str) -> None:
         self.auditor, self.kind = auditor, kind
@@ -64,7 +64,7 @@ class Inputs:
         if kind == "audit":
             self._open_model()
         elif auditor.customers is not None or auditor.forest is not None:
-            raise BadInput("the run is a sweep: it has no --customers and no --forest; name --config")
+            raise BadInput("the run is a sweep: --customers and --forest do not apply; use --config")
 
     def _open_model(self) -> None:
         from ..inputs.model_file import model_and_schema, open_model
@@ -79,13 +79,13 @@ class Inputs:
         except (ForestError, SchemaError, ValueError) as error:
             raise BadInput(str(error)) from None
 
-    def where(self, config: Mapping[str, Any]) -> Where:
-        """The customers' table; id and cohort columns are those of the auditor's config if there is one."""
+    def where(self, config: Mapping[str, Any]) -> CustomerSource:
+        """Return the customer table, with id and cohort columns from the auditor's config if given."""
         told = config["customers"] if self.config is None else as_plain(self.config)["customers"]
         address = self.auditor.customers
         if address is None and self.config is not None:
             address = self.config.customers.data
-        return Where(
+        return CustomerSource(
             str(told["data"]) if address is None else address,
             told.get("id"),
             tuple(told.get("cohort") or ()),
@@ -93,7 +93,7 @@ class Inputs:
         )
 
     def training(self, config: Mapping[str, Any]) -> Training | None:
-        """The training table; None if the run names none."""
+        """Return the training table, or None if the run has none."""
         if self.config is not None:
             own: Training | None = self.config.training
             return own
@@ -103,18 +103,18 @@ class Inputs:
         return Training(told["data"], told["label"], told.get("later"))
 
     def check(self, manifest: Mapping[str, Any], findings: Findings) -> None:
-        """Forest, schema and config of the run against the auditor's."""
+        """Compare the run's forest, schema and config with the auditor's."""
         for key, own in (("forest_hash", self.forest), ("schema_hash", self.schema)):
             if own is not None and manifest.get(key) != own.fingerprint:
                 what = key.removesuffix("_hash")
-                findings.add("auditor", f"the run's {what} is not the auditor's (manifest.json: {key})")
+                findings.add("auditor", f"the run's {what} differs from the auditor's (manifest.json: {key})")
         if self.config is not None:
             for key, stored, wanted in differences(manifest.get("config", {}), as_plain(self.config)):
-                findings.add("auditor", f"config: {key}: stored {stored}, the auditor's is {wanted}")
+                findings.add("auditor", f"config: {key}: stored {stored}, the auditor has {wanted}")
 
 
 def read_own_config(path: str, kind: str) -> Any:
-    """The auditor's config file, keys and types checked. (`read_config` would load the solvers.)"""
+    """Read the auditor's config; check keys and types (`read_config` would load the solvers)."""
     file = Path(path)
     try:
         document = parse_toml(file.read_text(encoding="utf-8"))
@@ -127,7 +127,7 @@ def read_own_config(path: str, kind: str) -> Any:
 
 
 def differences(stored: Any, own: Any, at: str = "") -> Iterator[tuple[str, str, str]]:
-    """Keys of two configs whose values differ, with both values; places of files aside."""
+    """Yield the keys with different values in two configs, and both values; ignore file paths."""
     from robustcf.verify.findings import short
 
     if at in FREE:

@@ -1,4 +1,4 @@
-"""`robustcf verify --resolve` and `--attack`: a run's claims collected, sampled and tried."""
+"""`robustcf verify --resolve` and `--attack`: collect and sample a run's claims, try to refute them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..terminal.progress import stage
 from .input import Source
 from .records import Unit
 
-MOST_CLAIMS = 500_000  # kept, a random choice of all
-MOST_DONORS = 20_000  # of each data set
-MOST_PAIRS = 20_000_000  # of a claim and a donor
+MOST_CLAIMS = 500_000  # in memory, a random sample of all
+MOST_DONORS = 20_000  # per data set
+MOST_PAIRS = 20_000_000  # pairs of a claim and a donor
 SOLVED = ("optimal", "feasible", "no_recourse", "relaxed", "timeout")
 
 
 @dataclass
 class _Kept:
-    """The claims of one unit, and what they are judged with."""
+    """The claims of one unit and the data needed to judge them."""
 
     asked: Asked
     claims: list[Claim] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Kept:
 
 
 class Claims:
-    """Every claim of a run, or a random choice of very many; then what was asked for is tried on them."""
+    """The claims of a run, or a random sample of them, and the attempts to refute them."""
 
     def __init__(self, resolve: int | None, attack: bool, seed: int, limit: float) -> None:
         self.resolve, self.attacks, self.seed, self.limit = resolve, attack, seed, limit
@@ -50,7 +50,7 @@ class Claims:
         self.kept = 0
 
     def add(self, unit: Unit, asked: Asked, block: Block, checked: Checked) -> None:
-        """Take note of the claims and points of some rows."""
+        """Collect the claims and points of a block of rows."""
         mine = self.units.setdefault((unit.dataset, unit.shard), _Kept(asked))
         frame = block.frame
         status = frame["status"].to_numpy(dtype=object)
@@ -78,7 +78,7 @@ class Claims:
             self._thin_out()
 
     def _add_answers(self, dataset: str, asked: Asked, block: Block) -> None:
-        """Points as numbers: what was changed as the changes say, the rest decoded."""
+        """Collect points as numbers: changed features from `changes`, the others decoded."""
         features, changes = asked.schema.features, block.changes
         points = numbers_of(features, block.points)
         own = points.copy()
@@ -101,16 +101,16 @@ class Claims:
         self.kept = sum(len(u.claims) for u in self.units.values())
 
     def go(self, source: Source, findings: Findings) -> list[str]:
-        """Try what was asked for; refuted claims are findings, and what was tried is said."""
-        said: list[str] = []
+        """Try to refute claims; add refuted ones to the findings and return a summary."""
+        lines: list[str] = []
         if self.attacks:
-            said += self._attack(source, findings)
+            lines += self._attack(source, findings)
         if self.resolve is not None:
-            said += self._resolve(source, findings, self.resolve)
-        return said
+            lines += self._resolve(source, findings, self.resolve)
+        return lines
 
     def _chosen(self, n: int) -> Iterator[tuple[tuple[str, str], list[int]]]:
-        """The n claims with the least random keys, unit by unit."""
+        """Yield the n claims with the smallest random keys, unit by unit."""
         keys = np.array([key for unit in self.units.values() for key in unit.keys], dtype=np.int64)
         most = np.sort(keys)[min(n, len(keys)) - 1] if len(keys) else -1
         for name, unit in self.units.items():
@@ -119,7 +119,7 @@ class Claims:
                 yield name, mine
 
     def _own(self, source: Source, dataset: str, unit: _Kept, claims: list[Claim]) -> np.ndarray:
-        """The customers' own rows: from their table, else from the run's points, their changes undone."""
+        """Return the customers' own rows from their table, else from points with changes undone."""
         schema = unit.asked.schema
         rows = source.rows_of(dataset, [c.customer for c in claims])
         rows = rows if rows.shape[1] == len(schema) else np.full((len(claims), len(schema)), np.nan)
@@ -133,7 +133,7 @@ class Claims:
         from robustcf.verify.full import resolve
 
         outcomes: Counter[str] = Counter()
-        with stage("solving again", min(n, self.kept)) as progress:
+        with stage("re-solving", min(n, self.kept)) as progress:
             for (dataset, shard), mine in self._chosen(n):
                 unit = self.units[dataset, shard]
                 claims = [unit.claims[k] for k in mine]
@@ -155,13 +155,14 @@ class Claims:
             f"{outcomes['open']:,} open after {self.limit:g} s each"
         ]
         if outcomes["unknown"]:
-            lines.append(f"resolve: {outcomes['unknown']:,} claims of customers whose own row is not at hand")
+            skipped = outcomes["unknown"]
+            lines.append(f"resolve: {skipped:,} claims skipped: the customer's row is not available")
         share = least_share_found(self.total, decided)
         lines.append(
             "resolve: no claim was decided"
             if not decided
-            else f"resolve: if {100 * share:.3g} % of the claims or more were forged, "
-            "such a sample would have found one with 95 % confidence"
+            else f"resolve: if {100 * share:.3g} % of the claims or more were false, "
+            "a sample of this size would find one with 95 % confidence"
         )
         return lines
 
@@ -196,12 +197,12 @@ class Claims:
             f"seed {self.seed}: {hits:,} refuted"
         ]
         if unknown:
-            lines.append(f"attack: {unknown:,} claims of customers whose own row is not at hand")
+            lines.append(f"attack: {unknown:,} claims skipped: the customer's row is not available")
         return lines
 
 
 def _least(status: str, objective: float, bound: float) -> float | None:
-    """What a row says that every point costs at least; None if it says nothing."""
+    """Return the row's claimed lower bound on every point's cost, or None if it has none."""
     if status in ("no_recourse", "relaxed"):
         return math.inf
     least = objective if status == "optimal" else bound
@@ -213,7 +214,7 @@ def _refuted(claim: Claim, objective: float, score: float, who: str) -> str:
 
 
 def challenge(resolve: int | None, attack: bool, seed: int | None, limit: float = 60.0) -> Claims | None:
-    """What `--resolve` and `--attack` ask for; None if neither is given."""
+    """Return the claims checker for `--resolve` and `--attack`; None if neither is given."""
     if resolve is None and not attack:
         return None
     return Claims(resolve, attack, secrets.randbits(32) if seed is None else seed, limit)

@@ -1,4 +1,4 @@
-"""An audit's customers, read again from their table and held against the rows of the run."""
+"""Read an audit's customers again from their table and compare them with the run's rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _AGREE: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Where:
-    """A customer table. `trusted` marks one that the auditor named: it is compared whatever its size."""
+class CustomerSource:
+    """A customer table. The auditor's own table is `trusted`: it is compared even if its size changed."""
 
     address: str
     id: str | None
@@ -47,11 +47,11 @@ class Where:
 
 
 class CustomerTable:
-    """Of each customer only hashes, a score and a decision are kept: 50 bytes."""
+    """Compares the customer table with the run; keeps hashes, score and decision (50 bytes each)."""
 
     def __init__(
         self,
-        where: Where,
+        where: CustomerSource,
         manifest: Mapping[str, Any],
         schema: Schema,
         trees: Trees,
@@ -120,19 +120,19 @@ class CustomerTable:
         return [] if self.unread is None else [self.unread]
 
     def _plan(self) -> Plan | None:
-        """The table, unless the manifest names one that is remote or no longer as large as it was."""
+        """Return the table's plan; None if the manifest's table is remote or changed its size."""
         if is_uri(self.where.address) and not self.where.trusted:
-            self.unread = "the customers' own rows: they are remote; name their table with --customers"
+            self.unread = "the customers' own rows: the table is remote; give it with --customers"
             return None
         plan = plan_table(self.where.address, self.columns)
         sizes = [size for _, size, _ in plan.files]
         if not self.where.trusted and sizes != [f[1] for f in self.manifest.get("inputs", [])]:
-            self.unread = "the customers' own rows: the table is not as large as it was"
+            self.unread = "the customers' own rows: the table's size has changed since the run"
             return None
         return plan
 
     def rows_of(self, dataset: str, ids: Sequence[str]) -> np.ndarray:
-        """The customers' own rows as numbers; a row of NaN where a customer's own row is not at hand."""
+        """Return the customers' own rows as numbers; NaN where a row is not available."""
         numbers = np.full((len(ids), len(self.schema)), np.nan)
         try:
             plan = self._plan()
@@ -140,17 +140,17 @@ class CustomerTable:
             return numbers
         if plan is None:
             return numbers
-        place: dict[str, list[int]] = {}
+        positions: dict[str, list[int]] = {}
         for k, customer in enumerate(ids):
-            place.setdefault(customer, []).append(k)
+            positions.setdefault(customer, []).append(k)
         for names, table in self._pieces(plan, self.columns):
-            hits = [i for i, name in enumerate(names) if name in place]
+            hits = [i for i, name in enumerate(names) if name in positions]
             if hits:
                 frame = table.select(list(self.schema.names)).take(hits).to_pandas()
                 read = read_rows(self.schema, frame, missing=self.trees.accepts_missing)
                 for i, reason in enumerate(read.reasons):
                     if reason is None:
-                        numbers[place[str(names[hits[i]])]] = read.numbers[i]
+                        numbers[positions[str(names[hits[i]])]] = read.numbers[i]
         return numbers
 
     def _compare(self, plan: Plan) -> None:
@@ -160,67 +160,68 @@ class CustomerTable:
         run = pd.concat(self.parts).groupby("id").agg(_AGREE)
         keys = pd.concat(self.keys).set_index("id")["row"] if self.keys else pd.Series(dtype=np.uint64)
         again = found.index[found.index.duplicated()].unique()
-        self._note(plan, "its id occurs more than once in the customers' table", again)
+        self._note(plan, "the id occurs more than once in the customer table", again)
         found = found[~found.index.duplicated()]
         missing, extra = found.index.difference(run.index), run.index.difference(found.index)
-        self._note(plan, "a customer of the table is not in the run", missing)
+        self._note(plan, "the customer is in the table but not in the run", missing)
         if len(extra):
             self.findings.counts["customers"] += len(extra)
             self.findings.shown("customers").append(f"{len(extra)} customers of the run are not in the table")
         both = found.index.intersection(run.index)
         found, run = found.loc[both], run.loc[both]
         row = keys[~keys.index.duplicated()].reindex(both)
-        self._note(plan, "keys/ holds the digest of another row", both[(row != found["row"]).to_numpy()])
+        self._note(plan, "keys/ has the digest of a different row", both[(row != found["row"]).to_numpy()])
         unlike = (run["kind"] != run["least"]).to_numpy()
-        self._note(plan, "its methods disagree on whether it was turned down", both[unlike])
+        self._note(plan, "the methods disagree on whether the customer was turned down", both[unlike])
         tied = (found["lead"].abs() < TIE).to_numpy()
         for kind, words in enumerate(_KINDS):
             wrong = (found["kind"] == kind) & (run["kind"] != kind)
             near = tied & (run["kind"] != INVALID).to_numpy()
-            self._note(plan, f"should be {words}, by the customer's own row", both[wrong.to_numpy() & ~near])
+            misfits = both[wrong.to_numpy() & ~near]
+            self._note(plan, f"should be {words} according to the customer's row", misfits)
         moved = (run["origin"] != 0) & (run["origin"] != found["origin"]) & (found["kind"] != INVALID)
-        self._note(plan, "starts from another row than the customer's own", both[moved.to_numpy()])
+        self._note(plan, "the changes do not start from the customer's row", both[moved.to_numpy()])
         rounding = 1e-12 * (len(self.trees) + 1)
         off = (run["score"] - found["score"]).abs() > rounding
-        self._note(plan, "score_before is not that of the customer's own row", both[off.to_numpy()])
+        self._note(plan, "score_before is not the score of the customer's row", both[off.to_numpy()])
         other = (run["cohort"] != found["cohort"]) | (run["cohort_least"] != found["cohort"])
-        self._note(plan, "cohort is not that of the customer's own row", both[other.to_numpy()])
+        self._note(plan, "cohort is not the cohort of the customer's row", both[other.to_numpy()])
 
     def _read(self, plan: Plan) -> tuple[pd.DataFrame, int]:
-        """What every customer of the table should be, and the checksum over all of them."""
+        """Return the expected values of every customer in the table, and the table's checksum."""
         parts, checksum = [], 0
         for names, table in self._pieces(plan, self.columns):
             ids = hash_ids(names)
-            part, row_hash = self._facts(table, ids)
+            part, row_hash = self._expected(table, ids)
             with np.errstate(over="ignore"):
                 checksum = (checksum + int(mixed(row_hash ^ mixed(ids)).sum())) % 2**64
             parts.append(part)
         return pd.concat(parts).set_index("id"), checksum
 
-    def _facts(self, table: pa.Table, ids: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
+    def _expected(self, table: pa.Table, ids: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
         frame = table.select(list(self.schema.names)).to_pandas()
         read = read_rows(self.schema, frame, missing=self.trees.accepts_missing)
         usable = np.array([reason is None for reason in read.reasons], dtype=bool)
         encoded = encode_rows(self.schema.features, read.numbers[usable])
         verdict = self.trees.ask(encoded, np.full(len(encoded), self.target), self.voting)
         favoured = ~verdict.denied(self.voting)
-        facts = pd.DataFrame(
+        expected = pd.DataFrame(
             {"id": ids, "row": [digest(row) for row in clean(read.numbers)], "kind": INVALID}
         )
-        facts["row"] = facts["row"].astype(np.uint64)
+        expected["row"] = expected["row"].astype(np.uint64)
         for name, values in (
             ("kind", np.where(favoured, FAVOURED, DENIED)),
             ("score", verdict.score),
             ("lead", verdict.lead),
         ):
-            facts.loc[usable, name] = values
+            expected.loc[usable, name] = values
         origin = np.zeros(len(ids), dtype=np.uint64)
         origin[usable] = hash_rows(encoded)
         cohort = hash_texts([_texts(table[name]) for name in self.where.cohort], len(ids))
-        return facts.assign(origin=origin, cohort=cohort), np.where(usable, hash_rows(read.numbers), ids)
+        return expected.assign(origin=origin, cohort=cohort), np.where(usable, hash_rows(read.numbers), ids)
 
     def _pieces(self, plan: Plan, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """The table piece by piece, each with its customers' ids."""
+        """Yield the table in pieces, each with its customers' ids."""
         for chunk in plan.chunks:
             before = 0
             for table in read_chunk(chunk, columns):
@@ -234,7 +235,7 @@ class CustomerTable:
         return np.array([f"{prefix}{first + i}" for i in range(len(table))], dtype=object)
 
     def _note(self, plan: Plan, what: str, hashes: Any) -> None:
-        """Name the customers with these hashes: a second look, at the ids alone."""
+        """Add a finding for each customer with one of these hashes; read the ids again for names."""
         if not len(hashes):
             return
         wanted = np.asarray(hashes, dtype=np.uint64)[:MOST_SHOWN]
@@ -248,7 +249,7 @@ class CustomerTable:
 
 
 def _texts(column: pa.ChunkedArray) -> np.ndarray:
-    """Values as the run's tables write them; None for a missing one."""
+    """Return values as the run's tables write them; None for missing values."""
     try:
         texts = pc.cast(column, pa.string()).to_pylist()
     except pa.ArrowException:

@@ -1,4 +1,4 @@
-"""Hashes of ids and rows, written a second time: a run's own hashes are held against these."""
+"""Independent implementations of the run's hashes of ids and rows, to compare with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 
 def derived_seed(seed: int, *keys: str | int) -> int:
-    """The seed that a run derives for a purpose: the first 32 bits of a SHA-256."""
+    """Return the seed that a run derives for a purpose: the first 32 bits of a SHA-256."""
     text = json.dumps([seed, *keys], separators=(",", ":"), ensure_ascii=True)
     return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
 
@@ -21,7 +21,7 @@ def hash_ids(ids: np.ndarray) -> np.ndarray:
 
 
 def hash_texts(columns: Sequence[np.ndarray], n: int) -> np.ndarray:
-    """64 bits of each row of text columns; a missing text has a hash of its own."""
+    """Return a 64-bit hash of each row of text columns; missing text has a fixed hash."""
     state = np.full(n, 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in columns:
         texts = np.array(["\0" if v is None or v is pd.NA else str(v) for v in column], dtype=object)
@@ -30,17 +30,17 @@ def hash_texts(columns: Sequence[np.ndarray], n: int) -> np.ndarray:
 
 
 def clean(rows: np.ndarray) -> np.ndarray:
-    """One NaN, no -0.0: equal rows have equal bytes."""
+    """Return rows with one kind of NaN and no -0.0, so that equal rows have equal bytes."""
     return np.ascontiguousarray(np.where(np.isnan(rows), np.nan, rows + 0.0))
 
 
 def digest(row: np.ndarray) -> int:
-    """The first half of the digest in `keys/`."""
+    """Return the first half of the digest in `keys/`."""
     return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=16).digest()[:8], "little")
 
 
 def hash_rows(rows: np.ndarray) -> np.ndarray:
-    """64 bits of each row: splitmix64 over its columns."""
+    """Return a 64-bit hash of each row: splitmix64 over its columns."""
     state = np.full(len(rows), 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in clean(rows).view(np.uint64).T:
         state = mixed(state ^ column)
@@ -48,7 +48,7 @@ def hash_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def mixed(values: np.ndarray) -> np.ndarray:
-    """splitmix64's finisher."""
+    """Apply splitmix64's final mixing step."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

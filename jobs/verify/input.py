@@ -1,4 +1,4 @@
-"""The rows that a run was made from, read again, against the rows of the run: what every source offers."""
+"""Sources of a run's input rows, and the comparison of these rows with the run's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .hashing import derived_seed
 
 
 class Source(Protocol):
-    """Takes note of a run's rows, shard by shard; compares at the end; says what it could not compare."""
+    """Collects a run's rows shard by shard and compares them with the input at the end."""
 
     def add(
         self,
@@ -40,12 +40,12 @@ class Source(Protocol):
     def finish(self) -> list[str]: ...
 
     def rows_of(self, dataset: str, ids: Sequence[str]) -> np.ndarray:
-        """The customers' own rows as numbers; a row of NaN where a customer's own row is not at hand."""
+        """Return the customers' own rows as numbers; NaN where a row is not available."""
         ...
 
 
-class Nothing:
-    """No input to compare with, and why."""
+class NoSource:
+    """Stands in for an input that cannot be compared; `why` gives the reason."""
 
     def __init__(self, why: str, features: int = 0) -> None:
         self.why, self.features = why, features
@@ -64,9 +64,9 @@ class Nothing:
 
 
 class DataSets:
-    """A sweep's data sets: which rows each simulation explains, and what they hold.
+    """A sweep's data sets; checks which rows each simulation explains, and their content.
 
-    `trusted` says that the auditor named them: another content is then a finding.
+    If the auditor named them (`trusted`), a different content is a finding.
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class DataSets:
                 self.numbers[data.name] = read
             elif trusted:
                 findings.add(
-                    "auditor", f"data set {short(data.name)}: the run's is not the auditor's (data_hash)"
+                    "auditor", f"data set {short(data.name)}: differs from the auditor's (data_hash)"
                 )
             else:
-                self.notes.append(f"the rows of data set {short(data.name)}: it is another one here")
+                self.notes.append(f"the rows of data set {short(data.name)}: the data set differs here")
 
     def chosen(self, dataset: str, simulation: int) -> np.ndarray:
-        """The rows that a simulation leaves out and explains."""
+        """Return the held-out rows that a simulation explains."""
         rng = np.random.default_rng(derived_seed(self.seed, "rows", dataset, simulation))
         return np.sort(rng.choice(len(self.data[dataset][1]), self.grid["rows"], replace=False))
 
     def training(self, dataset: str, simulation: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Encoded rows and labels that a simulation's first forest was trained on."""
+        """Return the encoded training rows and labels of a simulation's first forest."""
         if dataset not in self.data:
             return None
         _, encoded, labels = self.data[dataset]
@@ -137,7 +137,9 @@ class DataSets:
         rows = encoded[own]
         moved = ~((rows == checked.origin) | (np.isnan(rows) & np.isnan(checked.origin))).all(axis=1)
         self.findings.where(
-            "data", moved, lambda k: f"{where}: row {own[k]}: starts from another row than the data set's"
+            "data",
+            moved,
+            lambda k: f"{where}: row {own[k]}: the changes do not start from the data set's row",
         )
 
     def add_keys(self, keys: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""What a manifest says of the whole run: digests, hashes, and which files belong to it."""
+"""Check a manifest's digests and hashes of the whole run, and its list of files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .tables import first_line
 
 
 def check_digests(records: Records) -> None:
-    """Every digest that stands over the run as a whole.
+    """Check every digest of the run as a whole.
 
-    Files with a digest of their own (shards, forests, isolation forests) are checked where they are read.
+    Files with their own digest (shards, forests, isolation forests) are checked where they are read.
     """
     manifest, expect = records.manifest, records.findings.expect
     expect("manifest", "manifest.json: state", manifest.get("state"), "complete")
@@ -28,7 +28,7 @@ def check_digests(records: Records) -> None:
 
 
 def _check_answer_keys(records: Records) -> None:
-    """Compute the keys of the answers again: they name the very question that was answered."""
+    """Recompute the answer keys, which identify the question that each method answered."""
     manifest, trees = records.manifest, records.trees("forest")
     if trees is None or (versions := manifest.get("versions")) is None:
         return
@@ -55,11 +55,11 @@ def _check_answer_keys(records: Records) -> None:
 
 
 def _check_report(records: Records) -> None:
-    """The report is the one that the run wrote."""
+    """Check that the report is the one that the run wrote."""
     noted: Any = records.manifest.get("report")
     if not isinstance(noted, dict):
         records.findings.add(
-            "report", "manifest.json: report has no digest; write it again: robustcf report RUN"
+            "report", "manifest.json: the report has no digest; write it again with: robustcf report RUN"
         )
         return
     try:
@@ -72,7 +72,7 @@ def _check_report(records: Records) -> None:
 
 
 def check_listing(records: Records) -> None:
-    """Shards there, in the manifest and in the plan are the same ones."""
+    """Check that the shards in the folder, the manifest and the plan are the same."""
     findings = records.findings
     for folder in ("counterfactuals", "validation"):
         asked = folder == "counterfactuals" or records.measured
@@ -83,10 +83,10 @@ def check_listing(records: Records) -> None:
             (wanted - there, "is missing"),
             (there - wanted, "does not belong to the run"),
             (wanted - noted, "is not listed in manifest.json"),
-            (noted - wanted, "is listed in manifest.json without belonging to the run"),
+            (noted - wanted, "is listed in manifest.json but does not belong to the run"),
         ):
             for name in sorted(names):
                 findings.add("files", f"{short(name)} {what}")
     stray = [n for n in records.shards if not n.startswith(("counterfactuals/", "validation/"))]
     if stray:
-        findings.add("files", f"manifest.json lists {listed(stray)}, which is no shard")
+        findings.add("files", f"manifest.json lists {listed(stray)}, which is not a shard")

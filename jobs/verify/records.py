@@ -1,4 +1,4 @@
-"""What a run folder says of itself: plan, methods, forests and schemas, nothing taken for granted."""
+"""Read a run folder's plan, methods, forests and schemas without trusting any of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.files import load_forest
+from robustcf.methods.registry import is_own
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.verify import Demand, Findings, Trees
 from robustcf.verify.findings import short
@@ -25,12 +26,12 @@ MOST_BITS = 20
 
 
 class Unreadable(Exception):
-    """A manifest without which nothing further can be checked; the message says what it lacks."""
+    """The manifest lacks a value without which nothing more can be checked."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One shard and what it was made from."""
+    """One shard with its forest, schema and seeds."""
 
     shard: str
     forest: str
@@ -41,7 +42,7 @@ class Unit:
 
 
 class Records:
-    """The manifest, and the files that it stands over; what contradicts it is noted in `findings`."""
+    """The manifest and the files it describes; contradictions go to `findings`."""
 
     def __init__(self, run: RunFolder, manifest: dict[str, Any], findings: Findings) -> None:
         self.run, self.manifest, self.findings = run, manifest, findings
@@ -60,13 +61,13 @@ class Records:
         self._schemas: dict[str, Schema | None] = {}
 
     def take(self, *path_and_type: Any) -> Any:
-        """A value of the manifest at a path of keys; the last argument is its type."""
+        """Return the manifest's value at a path of keys; the last argument is its type."""
         *path, kind = path_and_type
         value: Any = self.manifest
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            raise Unreadable(f"{'.'.join(path)} is missing or not of its type")
+            raise Unreadable(f"{'.'.join(path)} is missing or has the wrong type")
         return value
 
     @property
@@ -74,11 +75,11 @@ class Records:
         try:
             return plain_hash(self.config)
         except (KeyError, TypeError, ValueError):
-            raise Unreadable("config is not a config") from None
+            raise Unreadable("config is not a valid config") from None
 
     @property
     def measured(self) -> bool:
-        """Whether forests were trained again."""
+        """Whether the run retrained forests."""
         return self.kind == "sweep" or self.config.get("training") is not None
 
     @property
@@ -87,20 +88,20 @@ class Records:
 
     @property
     def rows(self) -> int:
-        """How many rows of `counterfactuals` there should be."""
+        """The expected number of rows in `counterfactuals`."""
         if self.kind == "audit":
             return int(self.take("plan", "rows", int)) * len(self.demands)
         return len(self.units) * int(self.take("config", "sweep", "rows", int)) * len(self.demands)
 
     def _methods(self) -> list[Any]:
-        """The methods that the stored config asks for."""
+        """Return the methods of the stored config."""
         try:
             return methods_of(SimpleNamespace(method=self.take("config", "method", list)))
         except (BadInput, TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"config.method: {first_line(error)}") from None
 
     def _demands(self) -> list[Demand]:
-        """What each of these methods asks for."""
+        """Return the parameters of each method, as the checks use them."""
         return [
             Demand(
                 m.name,
@@ -112,12 +113,13 @@ class Records:
                 isolation_trees=getattr(m, "n_trees", 0),
                 neighbours=getattr(m, "neighbours", 0),
                 gap=getattr(m, "gap", 0.0),
+                foreign=None if is_own(m.name) else m,
             )
             for m in self.methods
         ]
 
     def _units(self) -> Iterator[Unit]:
-        """Every shard that the plan of the run asks for."""
+        """Yield every shard of the run's plan."""
         if self.kind == "audit":
             bits = self.take("plan", "bits", int)
             if not 0 <= bits <= MOST_BITS:
@@ -145,13 +147,13 @@ class Records:
         self.findings.expect("seeds", "manifest.json: seeds", self.manifest.get("seeds"), wanted)
 
     def _seeds(self, *unit: str | int) -> dict[str, list[int]]:
-        """The seeds of the forests that were trained again, scenario by scenario."""
+        """Return the seeds of the retrained forests, by scenario."""
         scenarios = self.take("config", "validation", "scenarios", list) if self.measured else []
         count = range(self.take("config", "validation", "forests", int))
         return {s: [derived_seed(self.seed, "validation", *unit, s, k) for k in count] for s in scenarios}
 
     def target(self, trees: Trees) -> str | None:
-        """The favourable label as the tables write it; None in a sweep."""
+        """Return the favourable label as the tables write it; None in a sweep."""
         if self.kind == "sweep":
             return None
         label = self.take("config", "model", dict).get("favourable")
@@ -161,10 +163,10 @@ class Records:
         raise Unreadable("config.model.favourable is not a class of the forest")
 
     def trees(self, name: str) -> Trees | None:
-        """A forest of the run; None, and a finding, if it is not as it was."""
+        """Return a forest of the run; None and a finding if it cannot be read."""
         if name not in self._forests:
             if self.kind == "sweep":
-                self._forests.clear()  # each belongs to one shard
+                self._forests.clear()  # in a sweep each forest belongs to one shard
             self._forests[name] = self._load_trees(name)
         return self._forests[name]
 
@@ -183,7 +185,7 @@ class Records:
         return trees
 
     def schema(self, name: str) -> Schema | None:
-        """A schema of the run; None, and a finding, if it is not as it was."""
+        """Return a schema of the run; None and a finding if it cannot be read."""
         if name not in self._schemas:
             self._schemas[name] = self._load_schema(name)
         return self._schemas[name]

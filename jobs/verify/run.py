@@ -1,4 +1,4 @@
-"""A run folder checked as a whole: listing, shards, counts, summary, and the rows that it was made from."""
+"""Check a whole run folder: file list, shards, counts, summary and input rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from robustcf.verify.rows import Checked
 from ..run.columns import COUNTERFACTUALS, ROW_KEYS, VALIDATION
 from ..run.folder import require_run
 from ..terminal.progress import stage
-from .auditor import NOTHING_OF_HIS_OWN, Auditor, Inputs
+from .auditor import NO_OWN_INPUTS, Auditor, Inputs
 from .customers import CustomerTable
-from .input import DataSets, Nothing, Source
+from .input import DataSets, NoSource, Source
 from .manifest import check_digests, check_listing
 from .records import Records, Unit, Unreadable
 from .summary import check_summary
@@ -28,18 +28,18 @@ from .training import Plausibility, Rows, check_training_hash, read_training
 
 
 class Challenge(Protocol):
-    """Takes note of a run's claims shard by shard, then tries to refute some of them."""
+    """Collects a run's claims shard by shard, then tries to refute some of them."""
 
     def add(self, unit: Unit, asked: Asked, block: Block, checked: Checked) -> None: ...
 
     def go(self, source: Source, findings: Findings) -> list[str]:
-        """Add what was refuted to the findings; returns what was tried, in words."""
+        """Add refuted claims to the findings; return lines that summarise the attempts."""
         ...
 
 
 @dataclass
 class Verified:
-    """How much was looked at, what differs, and what could not be looked at."""
+    """The result of a verification; `notes` lists what was not checked, `said` the challenges."""
 
     rows: int = 0
     customers: int = 0
@@ -49,7 +49,7 @@ class Verified:
 
 
 def verify_run(
-    address: str, auditor: Auditor = NOTHING_OF_HIS_OWN, challenge: Challenge | None = None
+    address: str, auditor: Auditor = NO_OWN_INPUTS, challenge: Challenge | None = None
 ) -> Verified:
     """Check a run folder.
 
@@ -58,9 +58,9 @@ def verify_run(
     address : str
         A local path or a URI.
     auditor : Auditor
-        The auditor's own table, model and config; what is not named is taken from the manifest.
+        The auditor's own table, model and config; missing ones are taken from the manifest.
     challenge : Challenge, optional
-        What is tried to refute the run's claims, besides checking its files.
+        An additional attempt to refute the run's claims.
     """
     run, manifest = require_run(address)
     done = Verified()
@@ -97,34 +97,36 @@ class _Verification:
             check_summary(records.run, manifest, self.tally, self.findings)
             notes += source.finish()
         else:
-            notes.append("counts, summary and customers: a file that they need cannot be read")
+            notes.append("counts, summary and customers: a file needed for these checks cannot be read")
         notes += self.plausibility.notes
         notes += [f"{what}: {n:,} rows" for what, n in self.findings.unchecked.items() if n]
         if records.measured:
-            notes.append("the validation forests' own answers: those forests are not kept")
+            notes.append("the validation forests' decisions: these forests are not stored")
+        for name in sorted({d.name for d in records.demands if d.foreign is not None}):
+            notes.append(f"the threshold of {name}: it is the one that the method's own package computes")
         if self.challenge is not None:
             self.done.said += self.challenge.go(source, self.findings)
 
     def source(self) -> Source:
-        """The rows that the run was made from, if they can be read again."""
+        """Return the source of the run's input rows, if they can be read again."""
         records = self.records
         if records.kind == "sweep":
             if not self.inputs.auditor.reads:
-                return Nothing("the rows that the run was made from: not asked for")
+                return NoSource("the run's input rows: not requested")
             hashes = records.take("data_hash", dict)
             trusted = self.inputs.config is not None
             return DataSets(records.config, hashes, records.seed, self.findings, trusted)
         trees, schema = records.trees("forest"), records.schema("schema.toml")
         if trees is None or schema is None:
-            return Nothing("the customers' own rows: the run's forest or schema cannot be read")
+            return NoSource("the customers' own rows: the run's forest or schema cannot be read")
         if not self.inputs.auditor.reads:
-            return Nothing("the rows that the run was made from: not asked for", len(schema))
+            return NoSource("the run's input rows: not requested", len(schema))
         where = self.inputs.where(records.take("config", dict))
         target = records.target(trees)
         return CustomerTable(where, records.manifest, schema, trees, target, records.voting, self.findings)
 
     def training(self, unit: Unit, source: Source, trees: Trees, schema: Schema) -> Rows | str | None:
-        """The training rows of a unit, if a method looks at them; a text where they cannot be had."""
+        """Return a unit's training rows if a method needs them; a text if they are not available."""
         if not self.plausibility.needed or not self.inputs.auditor.reads:
             return None
         if isinstance(source, DataSets):
@@ -140,7 +142,7 @@ class _Verification:
         return self._training
 
     def check_unit(self, unit: Unit, source: Source) -> int:
-        """One shard with everything that belongs to it; its number of rows."""
+        """Check one shard and all its files; return its number of rows."""
         records, findings = self.records, self.findings
         name = f"counterfactuals/{unit.shard}"
         facts = records.shards.get(name)
@@ -183,7 +185,7 @@ class _Verification:
         return len(table)
 
     def check_measured(self, unit: Unit, table: pa.Table) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The shard's validation: per scenario, valid forests and all forests of each row."""
+        """Check the shard's validation; return valid and all forests per scenario and row."""
         if not self.records.measured:
             return {}
         name = f"validation/{unit.shard}"
@@ -197,7 +199,7 @@ class _Verification:
         return check_validation(name, validation, table, unit.seeds, self.findings)
 
     def check_facts(self, name: str, facts: Any, table: pa.Table) -> None:
-        """What the manifest says of a shard."""
+        """Check the manifest's entries about a shard."""
         if not isinstance(facts, dict):
             return
         counts = {v["values"]: v["counts"] for v in table["status"].value_counts().to_pylist()}
@@ -207,7 +209,7 @@ class _Verification:
         expect("counts", f"{where}: counts", facts.get("counts"), counts)
 
     def check_complete(self, name: str, table: pa.Table, method: np.ndarray) -> np.ndarray:
-        """Every customer of the shard has every method, once; returns their ids."""
+        """Check that each customer of the shard has one row per method; return the ids."""
         codes, ids = pd.factorize(table["instance_id"].to_pandas().to_numpy(dtype=object))
         known = (method >= 0) & (codes >= 0)
         count = np.zeros((len(ids), len(self.records.demands)), dtype=np.int64)
@@ -222,19 +224,19 @@ class _Verification:
         return np.asarray(ids, dtype=object)
 
     def check_keys(self, unit: Unit, ids: np.ndarray, source: Source) -> None:
-        """The digests of the customers' rows are there for the same customers."""
+        """Check that the shard's key file has the same customers."""
         self.ids.append(pd.util.hash_array(ids))
         name = f"keys/{unit.shard}"
         keys = read_whole(self.records.run, name, ROW_KEYS, None, self.findings)
         if keys is None:
             return
         if keys["instance_id"].null_count or sorted(keys["instance_id"].to_pylist()) != sorted(ids):
-            self.findings.add("counts", f"{name}: its customers are not the shard's")
+            self.findings.add("counts", f"{name}: the customers are not those of the shard")
             return
         source.add_keys(keys)
 
     def check_counts(self) -> None:
-        """What the manifest says of the whole."""
+        """Check the manifest's counts over the whole run."""
         records, expect = self.records, self.findings.expect
         counts = dict(sorted(self.tally.counts().items()))
         expect("counts", "manifest.json: counts", records.manifest.get("counts"), counts)

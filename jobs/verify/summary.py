@@ -1,4 +1,4 @@
-"""The summary tables of a run: recomputed from its rows, and the CSV files against the Parquet ones."""
+"""Check a run's summary tables: recompute them from the rows, compare CSV with Parquet."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SURVIVAL = ("method", "alpha", "beta", "parameter", "given", "survived")
 
 
 def check_summary(run: RunFolder, manifest: Mapping[str, Any], tally: Tally, findings: Findings) -> None:
-    """Every table of the summary folder that this version knows."""
+    """Check every table of the summary folder that this version writes."""
     lines = _read(run, "summary", SUMMARY, findings)
     if lines is not None:
         tally.check(lines, "summary/summary.parquet", findings)
@@ -50,7 +50,7 @@ def check_summary(run: RunFolder, manifest: Mapping[str, Any], tally: Tally, fin
 def _read(
     run: RunFolder, name: str, columns: Sequence[str], findings: Findings
 ) -> list[dict[str, Any]] | None:
-    """The lines of a table; the CSV beside it must say the same."""
+    """Return the rows of a table; check that its CSV file has the same values."""
     file = f"summary/{name}.parquet"
     try:
         table = pq.read_table(pa.BufferReader(run.read(file)))
@@ -76,7 +76,7 @@ def _compare_csv(
         findings.add("files", f"{file}: not a readable CSV file: {first_line(error)}")
         return
     if head != list(columns) or len(rows) != len(lines) or any(len(r) != len(head) for r in rows):
-        findings.add("csv", f"{file}: not the columns and lines of the Parquet file beside it")
+        findings.add("csv", f"{file}: the columns or lines differ from the Parquet file")
         return
     for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
         for text, (column, value) in zip(row, line.items(), strict=True):
@@ -88,7 +88,7 @@ def _compare_csv(
 
 
 def _says(text: str, value: Any) -> bool:
-    """Whether a cell of a CSV file stands for a value."""
+    """Whether a cell of a CSV file represents a value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return text in ("", "nan")
     if isinstance(value, bool):

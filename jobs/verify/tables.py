@@ -1,4 +1,4 @@
-"""The tables of a run as plain arrays, for the checks of `robustcf.verify`."""
+"""Read the tables of a run as arrays, for the checks of `robustcf.verify`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..run.folder import BROKEN, RunFolder
 
 BLOCK = 32_768  # rows checked at a time
 NESTED = ("cohort", "changes", "point")
-PLAIN = [name for name in COUNTERFACTUALS.names if name not in NESTED]
+FLAT = [name for name in COUNTERFACTUALS.names if name not in NESTED]
 
 
 def read_whole(
     run: RunFolder, name: str, schema: pa.Schema, facts: Mapping[str, Any] | None, findings: Findings
 ) -> pa.Table | None:
-    """A Parquet file held against its digest and its columns; None if it cannot be looked at further."""
+    """Read a Parquet file and check its digest and columns; None if it cannot be used."""
     try:
         content = run.read(name)
     except OSError as error:
@@ -53,18 +53,18 @@ def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
             return f"column {field.name!r} is missing"
         if found.names.count(field.name) == 1 and not found.field(field.name).equals(field):
             return f"column {field.name!r} is {found.field(field.name).type}, not {field.type}"
-    return f"its columns are not {', '.join(wanted.names)}"
+    return f"the columns are not {', '.join(wanted.names)}"
 
 
 def blocks(file: str, table: pa.Table, width: int, findings: Findings) -> Iterator[tuple[pa.Table, Block]]:
-    """A shard in pieces; points of another width than the forest's are noted and left out."""
+    """Yield a shard in blocks; points with a wrong number of columns become findings."""
     for start in range(0, len(table), BLOCK):
         part = table.slice(start, BLOCK).combine_chunks()
         yield part, block_of(file, part, width, findings)
 
 
 def block_of(file: str, table: pa.Table, width: int, findings: Findings) -> Block:
-    frame = table.select(PLAIN).to_pandas(strings_to_categorical=True)
+    frame = table.select(FLAT).to_pandas(strings_to_categorical=True)
     points, changes = (table[name].combine_chunks() for name in ("point", "changes"))
     there, changed = (a.is_valid().to_numpy(zero_copy_only=False) for a in (points, changes))
     long = pc.fill_null(pc.list_value_length(points), -1).to_numpy(zero_copy_only=False)
@@ -72,7 +72,7 @@ def block_of(file: str, table: pa.Table, width: int, findings: Findings) -> Bloc
     def note(kind: str, wrong: np.ndarray, what: str) -> None:
         findings.where(kind, wrong, lambda i: f"{file}: {short(frame['instance_id'].iloc[i])}: {what}")
 
-    note("columns", there != changed, "it has a point without changes, or changes without a point")
+    note("columns", there != changed, "the row has a point without changes, or changes without a point")
     note("point", there & (long != width), f"point does not have the forest's {width} columns")
     at = np.flatnonzero(there & changed & (long == width))
     flat = points.take(pa.array(at)).flatten()
@@ -85,7 +85,7 @@ def block_of(file: str, table: pa.Table, width: int, findings: Findings) -> Bloc
 
 
 def cohorts_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The value of each cohort column, row by row."""
+    """Return the values of each cohort column, one per row."""
     column = table["cohort"].combine_chunks()
     return {name: pc.map_lookup(column, name, "first").to_pandas().to_numpy(dtype=object) for name in names}
 
@@ -97,7 +97,10 @@ def check_validation(
     seeds: Mapping[str, Sequence[int]],
     findings: Findings,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Every counterfactual once per scenario, with the run's seeds; valid forests and all, row by row."""
+    """Check that each scenario has every counterfactual once, with the run's seeds.
+
+    Returns the number of valid and of all forests per scenario and row.
+    """
     point = rows["point"].is_valid().to_numpy()
     wanted = rows.filter(pa.array(point)).select(list(KEYS)).combine_chunks()
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -123,7 +126,7 @@ def check_validation(
 
 
 def _hits(lists: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """How many are true in each list, and how many are anything."""
+    """Return how many entries are true in each list, and how many are not null."""
     row = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
     flat = lists.flatten()
     good = pc.fill_null(flat, False).to_numpy(zero_copy_only=False)
@@ -137,15 +140,15 @@ def _note(findings: Findings, where: str, ids: Any, wrong: np.ndarray, what: str
 
 
 def _first_difference(found: pa.Table, wanted: pa.Table) -> str:
-    """Which counterfactual is missing, or there too often."""
+    """Name the first counterfactual that is missing, repeated or unknown."""
     a, b = (Counter(zip(*(t[k].to_pylist() for k in KEYS), strict=True)) for t in (found, wanted))
-    for more, what in ((b - a, "is missing"), (a - b, "is there too often or unknown")):
+    for more, what in ((b - a, "is missing"), (a - b, "is repeated or unknown")):
         for key in more:
             return f"{short(' '.join(str(v) for v in key if v is not None))} {what}"
-    return "its rows are not in the order of the counterfactuals"
+    return "the rows are not in the order of the counterfactuals"
 
 
 def first_line(error: BaseException, path: str = "", name: str = "") -> str:
-    """An error in one line; a copy's `path` in it becomes the `name` of what was copied."""
+    """Return an error as one line; replace a temporary copy's `path` by the original `name`."""
     text = str(error).strip().split("\n")[0]
     return short(text.replace(path, name) if path else text)

@@ -1,4 +1,4 @@
-"""What the methods that look at training rows are checked with: isolation forests and training rows."""
+"""Isolation forests and training rows, to check the methods that use training rows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ..inputs.tables import read_table
 from .records import Records, Unit
 from .tables import first_line
 
-Rows = tuple[np.ndarray, np.ndarray]  # encoded, and labels as text
+Rows = tuple[np.ndarray, np.ndarray]  # encoded rows, labels as text
 
 
 def read_training(training: Training | None, schema: Schema, trees: Trees, trusted: bool) -> Rows | str:
-    """Encoded training rows and their labels as text, or why they cannot be had."""
+    """Return the encoded training rows and labels as text, or why they are not available."""
     if training is None:
-        return "the run names no training table"
+        return "the run has no training table"
     if is_uri(training.data) and not trusted:
-        return "the training table is remote; name it in a config of your own (--config)"
+        return "the training table is remote; give it in your own config with --config"
     try:
         table = read_table(training.data, [training.label, *schema.names])
     except BadInput as error:
@@ -43,12 +43,12 @@ def read_training(training: Training | None, schema: Schema, trees: Trees, trust
         return error.format_message()
     read = read_rows(schema, table.select(list(schema.names)).to_pandas(), missing=trees.accepts_missing)
     if any(reason is not None for reason in read.reasons):
-        return "the training table holds rows that the schema refuses"
+        return "the training table has rows that the schema does not allow"
     return encode_rows(schema.features, read.numbers), _labels(table[training.label].to_pandas(), trees)
 
 
 def check_training_hash(records: Records, trees: Trees, X: np.ndarray, labels: np.ndarray) -> None:
-    """Compare the training rows with the digest that the answers depend on."""
+    """Compare the training rows with the digest in the manifest."""
     own = {str(label): label for label in trees.classes}
     digest = training_digest(X, np.array([own.get(label, label) for label in labels]))
     stored = records.manifest.get("training_hash")
@@ -57,14 +57,14 @@ def check_training_hash(records: Records, trees: Trees, X: np.ndarray, labels: n
 
 
 def _labels(column: pd.Series, trees: Trees) -> np.ndarray:
-    """Labels as the forest writes them, however the table spells them."""
+    """Return the labels as the forest's labels in text form, compared by value or text."""
     known: dict[Any, str] = {str(c): str(c) for c in trees.classes}
     known |= {c: str(c) for c in trees.classes}
     return np.array([known.get(v, known.get(str(v), "")) for v in column], dtype=object)
 
 
 class Plausibility:
-    """Isolation forests and training rows, unit by unit; notes what could not be had."""
+    """Provides isolation forests and training rows per unit; `notes` lists what is missing."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -78,7 +78,7 @@ class Plausibility:
         return self.isolation or self.outlier
 
     def of(self, unit: Unit, trees: Trees, schema: Schema, training: Rows | str | None) -> Plausible | None:
-        """What the rows of a unit are checked with; `training` is a text where it cannot be had."""
+        """Return the data to check a unit's rows; `training` is a text if it is not available."""
         if not self.needed:
             return None
         if self.records.kind == "audit" and self._known is not None:
@@ -99,14 +99,14 @@ class Plausibility:
     ) -> dict[tuple[int, int], Isolation]:
         records, found = self.records, {}
         noted = self._noted(unit)
-        place = unit.shard.removesuffix(".parquet") + "-" if records.kind == "sweep" else ""
+        prefix = unit.shard.removesuffix(".parquet") + "-" if records.kind == "sweep" else ""
         for d, demand in enumerate(records.demands):
             if demand.name != ISOLATION:
                 continue
             contamination = "auto" if demand.parameter is None else demand.parameter
             for target in self._targets(trees):
                 name = (
-                    f"{place}contamination-{contamination}-trees-{demand.isolation_trees}-class-{target}.npz"
+                    f"{prefix}contamination-{contamination}-trees-{demand.isolation_trees}-class-{target}.npz"
                 )
                 own = self._read(f"detectors/{name}", noted, trees)
                 if own is not None:
@@ -125,7 +125,7 @@ class Plausibility:
     def _read(self, name: str, noted: Mapping[str, Any] | None, trees: Trees) -> Isolation | None:
         findings = self.records.findings
         if noted is None:
-            self.notes["the isolation forests' word: the run keeps no isolation forests"] = None
+            self.notes["the isolation forests' decisions: the run stores no isolation forests"] = None
             return None
         try:
             content = self.records.run.read(name)
@@ -146,13 +146,14 @@ class Plausibility:
         trees: Trees,
         training: Rows | str | None,
     ) -> None:
-        """The isolation forest is that of the training rows, if they can be read and fitted alike."""
+        """Check that fitting on the training rows gives the stored isolation forest, if possible."""
         what = "that the isolation forests were fitted on the training rows"
         made = self.records.manifest.get("versions", {}).get("scikit-learn")
         if isinstance(training, str) or training is None:
-            self.notes[f"{what}: {training or 'the rows were not asked for'}"] = None
+            self.notes[f"{what}: {training or 'the rows were not requested'}"] = None
         elif made != version("scikit-learn"):
-            self.notes[f"{what}: scikit-learn is {version('scikit-learn')} here, it was {made}"] = None
+            here = version("scikit-learn")
+            self.notes[f"{what}: the run used scikit-learn {made}, here it is {here}"] = None
         else:
             X, labels = training
             rows = X[labels == str(trees.classes[target])]
@@ -165,7 +166,7 @@ class Plausibility:
 
     def _neighbours(self, trees: Trees, schema: Schema, training: Rows | str | None) -> dict[int, Neighbours]:
         if isinstance(training, str) or training is None:
-            why = training or "the rows were not asked for"
+            why = training or "the rows were not requested"
             self.notes[f"the 1-LOF penalties in objectives and bounds: {why}"] = None
             return {}
         X = training[0]
@@ -177,12 +178,12 @@ class Plausibility:
                 np.abs(verdict.lead) < 1e-12 if self.records.voting == "soft" else np.zeros(len(whole), bool)
             )
             if tied.any():
-                self.notes["the 1-LOF penalties: the forest is undecided on some training rows"] = None
+                self.notes["the 1-LOF penalties: the forest's votes tie on some training rows"] = None
                 continue
             rows = np.unique(whole[verdict.lead > 0], axis=0)
             numbers = numbers_of(schema.features, rows)
             if np.isnan(numbers).any():
-                self.notes["the 1-LOF penalties: the model's encoding does not tell the training rows"] = None
+                self.notes["the 1-LOF penalties: the training rows cannot be decoded"] = None
                 continue
             found[target] = Neighbours(schema.features, numbers)
         return found

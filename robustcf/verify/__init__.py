@@ -1,8 +1,8 @@
-"""Checks of a finished run by other means than those it was made with.
+"""Check a finished run with code that is independent of the code that made it.
 
-Nothing here knows cells, engines or the explainer: trees are walked, thresholds solved for, moves priced
-and rules applied as an auditor would write them down from the documentation. Each check takes plain
-arrays and notes what differs in `Findings`; reading files is for others (`robustcf_jobs.verify.command`).
+Nothing here uses cells, engines or the explainer. This package walks the trees, solves for thresholds,
+prices moves and applies rules as an auditor would implement them from the documentation. Each check
+takes arrays and adds differences to `Findings`. `robustcf_jobs.verify` reads the files.
 """
 
 from robustcf.verify.demands import Demand, predicted, threshold

@@ -1,8 +1,8 @@
-"""Claims attacked with the answers that other customers and methods got.
+"""Try to refute claims with the answers of other customers and methods.
 
-A *donor* is a row of numbers in which NaN means "as the customer has it": a whole point of the run,
-only the changes that led to it, or those without one of them. Every donor is tried on every customer
-whose claim it could refute.
+A *donor* is a row of numbers in which NaN means "keep the customer's value". It is a whole point of the
+run, only the changes of an answer, or these changes without one of them. Every donor is tried on every
+customer whose claim it could refute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from robustcf.schema.schema import Schema
 from robustcf.verify.claims import NEARER, Claim, allowed_moves, judge, move_costs
 from robustcf.verify.sheet import Asked
 
-BLOCK = 400_000  # pairs of a customer and a donor at a time
+BLOCK = 400_000  # (customer, donor) pairs at a time
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Hit:
 
 
 def donors(own: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Distinct donors from answers: customers' own rows of numbers, and the points they were told.
+    """Return the distinct donors made from customers' own rows and their points.
 
     >>> donors(np.array([[1.0, 2.0]]), np.array([[3.0, 2.0]])).tolist()
     [[3.0, 2.0], [3.0, nan]]
@@ -49,7 +49,7 @@ def donors(own: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _first_of_each(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each distinct row first is, and which of these every row equals; one NaN equals another."""
+    """Return the first index of each distinct row, and each row's distinct row; NaN equals NaN."""
     clean = np.ascontiguousarray(np.where(np.isnan(rows), np.nan, rows + 0.0))
     _, first, which = np.unique(
         clean.view(np.dtype((np.void, clean.dtype.itemsize * clean.shape[1]))).reshape(-1),
@@ -65,14 +65,14 @@ def _first_of_each(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def attack(
     asked: Asked, claims: Sequence[Claim], own: np.ndarray, given: np.ndarray
 ) -> tuple[list[Hit], int]:
-    """Try every donor on every claim; the refuted claims, and the number of pairs tried.
+    """Try every donor on every claim; return the refuted claims and the number of pairs.
 
     Parameters
     ----------
     asked : Asked
     claims : sequence of Claim
     own : ndarray
-        The own row of numbers of each claim's customer.
+        The row of each claim's customer, as numbers.
     given : ndarray
         Donors (see `donors`).
     """
@@ -98,7 +98,7 @@ def attack(
 
 
 def _cheap(schema: Schema, own: np.ndarray, given: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Places of pairs whose move is allowed and costs less than the dearest claim."""
+    """Return the pairs whose move is allowed and costs less than the highest claim."""
     points = np.where(np.isnan(given), own, given)
     cost = move_costs(schema, own, points)
     near = np.flatnonzero(cost < np.where(np.isinf(most), np.inf, most * (1 - NEARER)))
@@ -113,7 +113,7 @@ def _judged(
     pairs: np.ndarray,
     given: np.ndarray,
 ) -> list[Hit]:
-    """The nearest refuting point of each claim among pairs of a customer and a donor."""
+    """Return each refuted claim with its nearest refuting point among the given pairs."""
     hits: dict[int, Hit] = {}
     kinds: dict[tuple[int, int, bool], list[tuple[int, int]]] = {}
     for p, c in enumerate(pairs):

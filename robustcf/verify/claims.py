@@ -1,8 +1,8 @@
-"""A run's claims, and what refutes one: an allowed point that does what the claim says no point does.
+"""A run's claims about all points, and the check of points that would refute them.
 
-A claim is refuted by a *witness* alone: a point in the customer's own units, checked here by the walk
-over the trees, the rules and the costs of this package. Whoever proposes witnesses (`attack`, `full`)
-need not be trusted.
+Only a *witness* refutes a claim: an allowed point in the customer's own units that contradicts it. This
+module checks witnesses with this package's trees, rules and costs. So the modules that propose
+witnesses (`attack`, `full`) need not be trusted.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.reading import broken, costs, encode, encode_rows, weight_of
 from robustcf.verify.sheet import Asked
 
-NEARER = (
-    1e-6  # relative: a witness must beat a claimed cost by more than this, and by more than float32 blurs
-)
+# A witness must be cheaper than the claimed cost by this relative margin and by the float32 rounding.
+NEARER = 1e-6
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the table that claims something about all points.
+    """A row's claim about all points.
 
-    `least` is what the claim says every point costs at least (`optimal`: its objective, else its
-    bound); infinite where it says that there is no such point at all.
+    `least` is the claimed minimum cost of every point: the objective of an `optimal` row, else the
+    lower bound. It is infinite if the row claims that no point exists.
     """
 
     name: str
@@ -48,7 +47,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Of points: which are allowed and reach what the method demands, what they cost, what they score."""
+    """For each point: whether it is allowed and reaches the demand (`good`), its cost and score."""
 
     good: np.ndarray
     objective: np.ndarray
@@ -56,7 +55,7 @@ class Verdicts:
     blur: np.ndarray
 
     def refutes(self, least: np.ndarray | float) -> np.ndarray:
-        """Which points refute a claim that nothing costs less than `least`."""
+        """Return which points refute the claim that no point costs less than `least`."""
         bound = np.where(np.isinf(least), np.inf, np.asarray(least) * (1 - NEARER))
         return np.asarray(self.good & (self.objective + self.blur < bound))
 
@@ -64,10 +63,10 @@ class Verdicts:
 def judge(
     asked: Asked, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
 ) -> Verdicts:
-    """Judge points (rows of numbers) of customers whose own rows are `own`, for one method and target.
+    """Judge points (rows of numbers) of customers with rows `own`, for one method and target.
 
-    `plausible` asks for the method's plausibility too: the isolation forest's word, the 1-LOF penalty.
-    Points within rounding of a demand do not count as reaching it.
+    With `plausible`, the isolation forest must accept the point and the 1-LOF penalty is added.
+    A point within rounding of a demand does not count as reaching it.
     """
     demand, trees, features = asked.demands[method], asked.trees, asked.schema.features
     encoded = encode_rows(features, points)
@@ -94,9 +93,9 @@ def judge(
 
 
 def float32_blur(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """What the float32 grid may add to the cost of each move.
+    """Return how much float32 rounding can add to the cost of each move.
 
-    Answers end on float32 numbers of the model's column; a number beside one may count as the same.
+    Answers use float32 numbers in the model's columns, so adjacent numbers may be equivalent.
     """
     total = np.zeros(len(points))
     for j, feature in enumerate(schema.features):
@@ -115,7 +114,7 @@ def float32_blur(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndar
 
 
 def move_costs(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """What it costs to go from one row of numbers to another; infinite from or to a missing value."""
+    """Return the cost from one row of numbers to another; infinite from or to a missing value."""
     total = np.zeros(len(points))
     for j, feature in enumerate(schema.features):
         old, new = own[:, j], points[:, j]
@@ -126,7 +125,7 @@ def move_costs(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarra
 
 
 def allowed_moves(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Whether each move keeps every rule of the schema."""
+    """Return whether each move satisfies every rule of the schema."""
     fine = np.ones(len(points), dtype=bool)
     direction = np.zeros(points.shape, dtype=np.int64)
     for j, feature in enumerate(schema.features):

@@ -1,4 +1,4 @@
-"""What each method asks for, from its definition: no closed form that the library uses is used here."""
+"""The threshold of each method, computed from its definition and not by the library's formulas."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from statistics import NormalDist
 import numpy as np
 from scipy.stats import binom, norm
 
+from robustcf.methods.base import Method
 from robustcf.verify.trees import TIE
 
-NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # who alone may have such a status
-PENALISED = ("local-outlier-factor",)  # whose objective is more than the distance
+NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # the only method that may have the status
+PENALISED = ("local-outlier-factor",)  # objective = distance + penalty
 
 
 @dataclass(frozen=True)
 class Demand:
-    """One method of a run, as the tables name it."""
+    """One method of a run with its parameters, as in the tables."""
 
     name: str
     alpha: float | None
@@ -30,6 +31,7 @@ class Demand:
     isolation_trees: int = 0
     neighbours: int = 0
     gap: float = 0.0
+    foreign: Method | None = None  # a method of another package, whose word on its threshold is taken
 
     @property
     def key(self) -> tuple[str, float | None, float | None, float | None]:
@@ -42,7 +44,7 @@ class Demand:
 
 @lru_cache(maxsize=1024)
 def threshold(demand: Demand, n_trees: int) -> float:
-    """τ of a method: 1/2, p*, p* with a margin, or 1.
+    """Return a method's threshold τ: 1/2, p*, p* with a margin, or 1.
 
     >>> round(threshold(Demand("direct-saa", 0.05, None, None, "soft"), 100), 3)
     0.586
@@ -51,6 +53,8 @@ def threshold(demand: Demand, n_trees: int) -> float:
     >>> round(threshold(Demand("robust-saa", 0.05, 0.1, None, "soft", "one-sided"), 100), 3)
     0.654
     """
+    if demand.foreign is not None:
+        return float(demand.foreign.threshold(n_trees))
     if demand.name == "convex-approximation":
         return 1.0
     if demand.alpha is None or demand.name == "robx":
@@ -58,7 +62,7 @@ def threshold(demand: Demand, n_trees: int) -> float:
     n, p = n_trees, least_share(n_trees, demand.alpha)
     if demand.beta is None:
         return p
-    if demand.variant == "one-sided":  # the least score whose lower limit reaches p*
+    if demand.variant == "one-sided":  # the lowest score whose lower confidence limit reaches p*
         z = NormalDist().inv_cdf(1 - demand.beta)
         centre = _root(lambda c: c - z * math.sqrt(c * (1 - c) / n) - p, p, 1.0)
         return ((n + 4) * centre - 2) / n
@@ -67,7 +71,7 @@ def threshold(demand: Demand, n_trees: int) -> float:
 
 
 def needed_score(demand: Demand, n_trees: int, target: int) -> float:
-    """The score that a point must reach: the threshold, and at least what flips the decision."""
+    """Return the score that a point needs: the threshold, or more if the decision needs more."""
     tau = threshold(demand, n_trees)
     if demand.voting == "hard":  # whole votes; the first class wins a tie
         flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
@@ -76,7 +80,7 @@ def needed_score(demand: Demand, n_trees: int, target: int) -> float:
 
 
 def least_share(n_trees: int, alpha: float) -> float:
-    """p*: how often a tree must say yes for N of them to lack a majority with chance α only."""
+    """Return p*: the tree probability at which N trees miss a majority with probability α."""
     return _root(lambda p: alpha - float(binom.cdf(n_trees // 2, n_trees, p)), 0.0, 1.0)
 
 
@@ -90,7 +94,10 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 def predicted(
     score: np.ndarray, spread: np.ndarray, targets: np.ndarray, n_trees: int, voting: str
 ) -> np.ndarray:
-    """The optimistic chance that a retrained forest agrees: binomial votes, or a normal mean."""
+    """Return the optimistic probability that a retrained forest agrees.
+
+    Hard votes are binomial; for soft votes the mean is approximately normal.
+    """
     if voting == "hard":
         needed = np.where(targets == 0, (n_trees + 1) // 2, n_trees // 2 + 1)
         return np.asarray(binom.sf(needed - 1, n_trees, np.clip(score, 0, 1)))

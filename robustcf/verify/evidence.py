@@ -1,4 +1,4 @@
-"""What a row must show for its status: nobody takes a status on trust."""
+"""Check that each row has the evidence that its status requires."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ BY_THRESHOLD = (
     "direct-saa",
     "robust-saa",
     "convex-approximation",
-)  # the clock alone cuts them short
+)  # only the time limit stops these methods early
 
 
 def check_evidence(sheet: Sheet) -> None:
-    """Note every status without its evidence.
+    """Add a finding for every status without its evidence.
 
-    `optimal`, `feasible`: a point, its objective, a bound; `optimal`: one that equals the objective
-    (`rows.check_costs`). `no_recourse`: the best reachable score and its gap, or a reason why they
-    are missing. `timeout` and, of threshold methods, `feasible`: time spent, or a reason. `relaxed`,
-    `invalid_input`, `error`: a reason.
+    `optimal` and `feasible` need a point, its objective and a bound. For `optimal` the bound equals the
+    objective (`rows.check_costs`). `no_recourse` needs the best reachable score and its gap, or a
+    reason why they are missing. `timeout`, and `feasible` of threshold methods, need the time spent or
+    a reason. `relaxed`, `invalid_input` and `error` need a reason.
     """
     status, silent = sheet.status, sheet.frame["reason"].isna().to_numpy()
     told = np.isin(status, ("invalid_input", "error", "relaxed"))
-    sheet.note("status", told & silent, "it gives no reason")
+    sheet.note("status", told & silent, "the reason is missing")
     proved = np.isin(status, ("optimal", "feasible"))
     sheet.note("columns", proved & np.isnan(sheet.number("lower_bound")), "lower_bound is missing")
     sheet.note(
         "status",
         (status == "no_recourse") & ~sheet.has & silent,
-        "no_recourse, with neither the best reachable score nor a reason why it is missing",
+        "no_recourse without the best reachable score or a reason why it is missing",
     )
     if sheet.asked.time_limit is None:
         return
     names = np.array([d.name for d in sheet.asked.demands] + [""], dtype=object)[sheet.method]
     cut = (status == "timeout") | ((status == "feasible") & np.isin(names, BY_THRESHOLD))
-    # The methods of a customer are solved together and share the time they took evenly.
+    # A customer's methods are solved together; each row stores an equal share of the time.
     spent = np.nan_to_num(sheet.number("seconds")) * len(sheet.asked.demands)
     limit = sheet.asked.time_limit
     early = cut & silent & (spent < NEAR_THE_LIMIT * limit)

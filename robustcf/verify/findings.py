@@ -1,4 +1,4 @@
-"""What a verification found: a few words for each mismatch, and how many there are of each kind."""
+"""The mismatches of a verification: counts by kind and a message for the first of each kind."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
-MOST_SHOWN = 20  # of each kind
+MOST_SHOWN = 20  # per kind
 
 
 class Findings:
-    """Mismatches by kind. All are counted, the first few of each kind are kept in words.
+    """Mismatches by kind. All are counted; messages are kept for the first `MOST_SHOWN`.
 
     Examples
     --------
     >>> findings = Findings()
-    >>> findings.add("digest", "counterfactuals/a.parquet: another file than the manifest names")
+    >>> findings.add("digest", "counterfactuals/a.parquet: the file has changed")
     >>> findings.total, findings.shown("digest")
-    (1, ['counterfactuals/a.parquet: another file than the manifest names'])
+    (1, ['counterfactuals/a.parquet: the file has changed'])
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.unchecked: Counter[str] = Counter()  # rows that a check had to leave out, by what was left out
+        self.unchecked: Counter[str] = Counter()  # rows that a check skipped, by check
         self._shown: defaultdict[str, list[str]] = defaultdict(list)
 
     @property
@@ -44,14 +44,14 @@ class Findings:
             self._shown[kind].append(message)
 
     def where(self, kind: str, wrong: np.ndarray, say: Callable[[int], str]) -> None:
-        """One mismatch for each place where `wrong` is true; `say` puts one in words."""
-        places = np.flatnonzero(wrong)
-        self.counts.update({kind: len(places)} if len(places) else {})
+        """Add a mismatch for each index where `wrong` is true; `say` returns its message."""
+        indices = np.flatnonzero(wrong)
+        self.counts.update({kind: len(indices)} if len(indices) else {})
         room = MOST_SHOWN - len(self._shown[kind])
-        self._shown[kind] += [say(int(i)) for i in places[: max(room, 0)]]
+        self._shown[kind] += [say(int(i)) for i in indices[: max(room, 0)]]
 
     def expect(self, kind: str, where: str, stored: Any, recomputed: Any) -> bool:
-        """Note it unless two plain values are equal."""
+        """Add a mismatch unless two values are equal and of the same type; return whether they are."""
         if type(stored) is type(recomputed) and stored == recomputed:
             return True
         self.add(kind, f"{where}: stored {short(stored)}, recomputed {short(recomputed)}")
@@ -59,7 +59,7 @@ class Findings:
 
 
 def short(value: Any) -> str:
-    """A value for a message: one line of bounded length, whoever wrote it."""
+    """Return a value for a message: one printable line of at most 80 characters."""
     if isinstance(value, float | np.floating):
         return f"{float(value):.12g}"
     text = value if isinstance(value, str) else repr(value)
@@ -68,6 +68,6 @@ def short(value: Any) -> str:
 
 
 def listed(words: Sequence[str], most: int = 5) -> str:
-    """The first few of many words."""
+    """Return the first few words as a comma-separated list."""
     shown = ", ".join(short(w) for w in words[:most])
     return shown if len(words) <= most else f"{shown} and {len(words) - most} more"

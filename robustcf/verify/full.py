@@ -1,10 +1,11 @@
-"""The full model of one claim, solved by HiGHS: is there an allowed point that refutes it?
+"""Search with HiGHS for an allowed point that refutes a claim, in the full model.
 
-Order-encoded binaries u[f, j] = "the feature is at place j or above" (of a categorical: z[f, c]), one
-continuous y for each leaf that the places reach, summing to 1 in each tree; per tree, feature and
-place, the leaves wholly above it have Σ y ≤ u, those wholly below Σ y ≤ 1 - u; one row for the score,
-one for the isolation forest's path lengths, one for each link, one for the number of changes, and one
-that asks for less than the claimed cost. Where it has no solution, the claim stands.
+The binaries are order-encoded: u[f, j] = "the feature has candidate j or a higher one" (for a
+categorical: z[f, c]). There is one continuous y per reachable leaf, and they sum to 1 in each tree. Per
+tree, feature and candidate, the leaves wholly above it have Σ y ≤ u, and the leaves wholly below it
+have Σ y ≤ 1 - u. There is one row each for the score, the isolation forest's path lengths, every link
+and the number of changes. One more row requires less than the claimed cost. If the model has no
+solution, the claim is confirmed.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from typing import Literal
 
 import numpy as np
 
+from robustcf.verify.candidates import Candidates, candidates
 from robustcf.verify.claims import NEARER, Claim, judge
 from robustcf.verify.demands import needed_score
 from robustcf.verify.isolation import BLUR
 from robustcf.verify.milp import TOLERANCE, Model, Row, Solver
-from robustcf.verify.places import Places, places
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.sheet import Asked
 from robustcf.verify.trees import Trees
 
-BAND = 1e-7  # of summed votes: well above HiGHS's tolerance, whose presolve is unsafe right at it
-MOST_CUTS = 25  # points within rounding of a demand that are cut off one by one
+BAND = 1e-7  # margin of summed votes, well above HiGHS's tolerance: presolve is unsafe at the tolerance
+MOST_CUTS = 25  # points within rounding of a demand that are excluded one by one
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """`refuted` by the point; `confirmed`: HiGHS found that no point refutes it; `open`: it did neither."""
+    """The outcome: `refuted` by the point, `confirmed` (HiGHS proved that none refutes) or `open`."""
 
     outcome: Literal["confirmed", "refuted", "open"]
     point: np.ndarray | None = None
@@ -43,7 +44,7 @@ class Resolved:
 
 
 class FullModel:
-    """The places of one customer and the trees over them, as an integer program."""
+    """The integer program of one customer's candidate values and the trees."""
 
     def __init__(self, asked: Asked, claim: Claim, own: np.ndarray) -> None:
         self.asked, self.claim, self.own = asked, claim, own
@@ -55,9 +56,9 @@ class FullModel:
         self.model = Model()
         self.below = self._below()
         self.scale = 1.0 if math.isinf(claim.least) else 1.0 / max(claim.least, 1e-300)
-        self.places = [p.within(self.below) for p in self._places()]
-        self.at: list[list[int]] = [self._feature(j) for j in range(len(self.places))]
-        # Whole votes fall on either side of a half; fractions this near to the demand are left alone.
+        self.candidates = [p.within(self.below) for p in self._candidates()]
+        self.at: list[list[int]] = [self._feature(j) for j in range(len(self.candidates))]
+        # Hard votes are integers, so half a vote separates them; soft votes need a margin.
         margin = -0.5 if self.demand.voting == "hard" else BAND
         self._trees(asked.trees, self._votes(), len(asked.trees) * self._need() + margin)
         if self.isolation is not None:
@@ -68,14 +69,14 @@ class FullModel:
             self.model.row(spent, high=(self.below - self._home()) * self.scale)
 
     def _below(self) -> float:
-        """What a refuting point may cost without its penalty, which is at least λ."""
+        """Return the cost limit of a refuting point without its 1-LOF penalty (at least λ)."""
         least = self.claim.least
         if math.isfinite(least) and self.demand.name == OUTLIER:
             least -= float(self.demand.parameter or 0.0)
         return least * (1 - NEARER) if math.isfinite(least) else math.inf
 
     def _home(self) -> float:
-        return float(sum(p.costs[0] for j, p in enumerate(self.places) if self._ordered(j)))
+        return float(sum(p.costs[0] for j, p in enumerate(self.candidates) if self._ordered(j)))
 
     def _need(self) -> float:
         return needed_score(self.demand, len(self.asked.trees), self.claim.target)
@@ -89,7 +90,7 @@ class FullModel:
     def _ordered(self, j: int) -> bool:
         return self.asked.schema.features[j].ordered
 
-    def _places(self) -> Iterator[Places]:
+    def _candidates(self) -> Iterator[Candidates]:
         schema, ruled = self.asked.schema, bool(self.asked.schema.links)
         trees = [self.asked.trees] if self.isolation is None else [self.asked.trees, self.isolation.trees]
         for j, feature in enumerate(schema.features):
@@ -97,11 +98,11 @@ class FullModel:
             for column in range(schema.column_start[j], schema.column_start[j + 1]):
                 mine = [t.threshold[(t.left >= 0) & (t.feature == column)] for t in trees]
                 thresholds.append(np.unique(np.concatenate(mine)))
-            yield places(feature, float(self.own[j]), thresholds, ruled)
+            yield candidates(feature, float(self.own[j]), thresholds, ruled)
 
     def _feature(self, j: int) -> list[int]:
-        """The binaries of a feature: u at places 1, 2, …, or z at every place of a categorical."""
-        price = self.places[j].costs * self.scale
+        """Add a feature's binaries: u for candidates 1, 2, …, or z for all of a categorical."""
+        price = self.candidates[j].costs * self.scale
         price = np.where(np.isfinite(price), price, 0.0)
         if self._ordered(j):
             found = [self.model.column(price[k] - price[k - 1], whole=True) for k in range(1, len(price))]
@@ -113,12 +114,12 @@ class FullModel:
         return found
 
     def _trees(self, trees: Trees, votes: np.ndarray, demand: float) -> None:
-        """Leaves, their links to the places, and the row that asks for `demand` votes."""
+        """Add the leaves, their links to the candidates, and the row that requires `demand` votes."""
         score: Row = {}
         left = demand
         tests = self._tests(trees)
         for root in trees.roots:
-            leaves = list(_leaves(trees, int(root), tests, [len(p) for p in self.places]))
+            leaves = list(_leaves(trees, int(root), tests, [len(p) for p in self.candidates]))
             if len(leaves) == 1:
                 left -= float(votes[leaves[0][0]])
                 continue
@@ -130,21 +131,22 @@ class FullModel:
         self.model.row(score, low=left)
 
     def _tests(self, trees: Trees) -> dict[int, tuple[int, np.ndarray]]:
-        """Of each inner node: its feature, and which of the feature's places go left."""
+        """Return for each inner node its feature and which of its candidates go left."""
         schema, found = self.asked.schema, {}
         feature_of = np.repeat(np.arange(len(schema)), np.diff(schema.column_start))
         for node in np.flatnonzero(trees.left >= 0):
             j = int(feature_of[trees.feature[node]])
-            value = self.places[j].columns[:, trees.feature[node] - schema.column_start[j]].astype(np.float32)
+            column = trees.feature[node] - schema.column_start[j]
+            value = self.candidates[j].columns[:, column].astype(np.float32)
             goes = np.where(np.isnan(value), trees.missing_left[node], value <= trees.threshold[node])
             found[int(node)] = j, goes.astype(bool)
         return found
 
     def _link(self, j: int, leaves: list[tuple[int, np.ndarray]]) -> None:
-        """A tree's leaves are open only where the feature is."""
+        """Allow a tree's leaves only for candidates that reach them."""
         if not self._ordered(j):
-            for place, z in enumerate(self.at[j]):
-                shut = [y for y, mask in leaves if not mask[place]]
+            for c, z in enumerate(self.at[j]):
+                shut = [y for y, mask in leaves if not mask[c]]
                 if shut:
                     self.model.row({**dict.fromkeys(shut, 1.0), z: 1.0}, high=1.0)
             return
@@ -152,13 +154,13 @@ class FullModel:
         for first in {lo for _, lo, _ in ends if lo > 0}:
             above = dict.fromkeys([y for y, lo, _ in ends if lo >= first], 1.0)
             self.model.row({**above, self.at[j][first - 1]: -1.0}, high=0.0)
-        for last in {hi for _, _, hi in ends if hi < len(self.places[j]) - 1}:
+        for last in {hi for _, _, hi in ends if hi < len(self.candidates[j]) - 1}:
             under = dict.fromkeys([y for y, _, hi in ends if hi <= last], 1.0)
             self.model.row({**under, self.at[j][last]: 1.0}, high=1.0)
 
     def _moves(self, j: int) -> dict[str, tuple[Row, float]]:
-        """Down, same and up as sums of binaries and a constant."""
-        own, at = self.places[j].own, self.at[j]
+        """Return "down", "same" and "up" as sums of binaries plus a constant."""
+        own, at = self.candidates[j].own, self.at[j]
         if not self._ordered(j):
             return {"same": ({at[own]: 1.0}, 0.0), "up": ({at[own]: -1.0}, 1.0), "down": ({}, 0.0)}
         here: tuple[Row, float] = ({at[own - 1]: 1.0}, 0.0) if own > 0 else ({}, 1.0)
@@ -189,14 +191,14 @@ class FullModel:
             self.model.row(same, low=len(schema) - schema.max_changes - sum(c for _, c in stays))
 
     def solve(self, seconds: float) -> Resolved:
-        """Ask HiGHS until it has a witness, a proof that there is none, or no time."""
+        """Run HiGHS until it finds a witness, proves that none exists, or runs out of time."""
         begin = time.monotonic()
         if self.plausible and self.demand.name == ISOLATION and self.isolation is None:
             return Resolved("open")
-        if self.below <= 0:  # nothing costs less than nothing
+        if self.below <= 0:  # no point has a negative cost
             return Resolved("confirmed")
         if any(not row and low > TOLERANCE for row, low in zip(self.model.rows, self.model.low, strict=True)):
-            return Resolved("confirmed")  # asked for, and nothing that moves could give it
+            return Resolved("confirmed")  # a requirement that no variable can satisfy
         solver = Solver(self.model)
         for _ in range(MOST_CUTS):
             status, x = solver.run(seconds - (time.monotonic() - begin))
@@ -216,7 +218,7 @@ class FullModel:
 
     def _point(self, x: np.ndarray) -> np.ndarray:
         chosen = []
-        for j, p in enumerate(self.places):
+        for j, p in enumerate(self.candidates):
             values = x[self.at[j]] > 0.5
             chosen.append(p.numbers[int(values.sum()) if self._ordered(j) else int(values.argmax())])
         return np.array(chosen)
@@ -225,7 +227,7 @@ class FullModel:
 def _leaves(
     trees: Trees, root: int, tests: dict[int, tuple[int, np.ndarray]], sizes: list[int]
 ) -> Iterator[tuple[int, dict[int, np.ndarray]]]:
-    """Leaves that some places reach, with the places of each feature on their path."""
+    """Yield the reachable leaves, with the candidates of each feature that reach them."""
     open_: list[tuple[int, dict[int, np.ndarray]]] = [(root, {})]
     while open_:
         node, masks = open_.pop()
@@ -241,5 +243,5 @@ def _leaves(
 
 
 def resolve(asked: Asked, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:
-    """A second opinion on a claim about the customer whose own row of numbers is `own`."""
+    """Check a claim about the customer with row `own` by solving the full model."""
     return FullModel(asked, claim, own).solve(seconds)

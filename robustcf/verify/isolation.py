@@ -1,6 +1,6 @@
-"""An isolation forest read from a run folder, or fitted again: does it accept a point?
+"""Read or refit an isolation forest, and check whether it accepts a point.
 
-scikit-learn calls a point an inlier where -2^(-mean path length / c(ψ)) ≥ offset, which is
+scikit-learn calls a point an inlier if -2^(-mean path length / c(ψ)) ≥ offset, which is
 
     Σ_t length_t(x) ≥ -log2(-offset) · N · c(ψ).
 """
@@ -18,8 +18,8 @@ import numpy as np
 
 from robustcf.verify.trees import Trees
 
-MOST_BYTES = 2**30  # of all arrays unpacked
-BLUR = 1e-6  # path lengths are sums of logarithms: this near to the bound, either answer may be right
+MOST_BYTES = 2**30  # of all uncompressed arrays
+BLUR = 1e-6  # path lengths are sums of logarithms: within this distance of the bound, rounding decides
 _ARRAYS: dict[str, str] = {
     "tree_start": "iu",
     "left": "iu",
@@ -55,14 +55,14 @@ class Isolation:
         self.bound = -scale * math.log2(-float(arrays["offset"][0])) if scale else -math.inf
 
     def margin(self, X: np.ndarray) -> np.ndarray:
-        """By how much the path lengths of encoded rows exceed the bound; negative for outliers."""
+        """Return by how much each row's path lengths exceed the bound; negative for outliers."""
         if not len(X):
             return np.zeros(0)
         total: np.ndarray = self.length[self.trees.leaves(X)].sum(axis=1)
         return np.asarray(total - self.bound)
 
     def same_as(self, other: Isolation) -> bool:
-        """Whether two isolation forests judge every row alike: the same trees, lengths and bound."""
+        """Whether two isolation forests have the same trees, path lengths and bound."""
         mine, theirs = self.arrays, other.arrays
         exact = all(np.array_equal(mine[k], theirs[k]) for k in _ARRAYS if k not in ("length", "offset"))
         return exact and all(
@@ -72,12 +72,12 @@ class Isolation:
 
 
 def read_isolation(content: bytes, n_features: int) -> Isolation:
-    """Read what `pack_isolation` wrote; `ValueError` if it is anything else."""
+    """Read a file of `pack_isolation`; raise `ValueError` for any other content."""
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(info.file_size for info in archive.infolist()) > MOST_BYTES:
-                raise ValueError("its arrays are too large")
+                raise ValueError("the arrays are too large")
             for name in _ARRAYS:
                 with archive.open(f"{name}.npy") as file:
                     arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
@@ -90,34 +90,34 @@ def read_isolation(content: bytes, n_features: int) -> Isolation:
 def _check(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
     for name, kinds in _ARRAYS.items():
         if arrays[name].ndim != 1 or arrays[name].dtype.kind not in kinds:
-            raise ValueError(f"array {name!r} is not what it should be")
+            raise ValueError(f"array {name!r} has the wrong shape or type")
     nodes, start = len(arrays["left"]), arrays["tree_start"]
     if any(len(arrays[k]) != nodes for k in ("right", "feature", "threshold", "missing_left", "length")):
-        raise ValueError("its arrays differ in length")
+        raise ValueError("the arrays differ in length")
     if len(start) < 2 or start[0] != 0 or start[-1] != nodes or (np.diff(start) <= 0).any():
-        raise ValueError("its trees do not fill the arrays")
+        raise ValueError("tree_start does not match the arrays")
     inner = arrays["left"] >= 0
     own = np.arange(nodes)[inner]
     end = start[np.searchsorted(start, own, side="right")] if len(own) else own
     for side in ("left", "right"):
         child = arrays[side][inner]
         if (child <= own).any() or (child >= end).any():
-            raise ValueError(f"array {side!r} leaves its tree")
+            raise ValueError(f"array {side!r} points outside its tree")
     column = arrays["feature"][inner]
     if (column < 0).any() or (column >= n_features).any() or arrays["n_features"].tolist() != [n_features]:
-        raise ValueError(f"it is not about {n_features} columns")
+        raise ValueError(f"the isolation forest does not have {n_features} columns")
     if (
         not np.isfinite(arrays["length"]).all()
         or len(arrays["offset"]) != 1
         or not -1 <= arrays["offset"][0] < 0
     ):
-        raise ValueError("its lengths or its offset are no numbers of an isolation forest")
+        raise ValueError("lengths must be finite, and offset must be one number in [-1, 0)")
     if len(arrays["max_samples"]) != 1 or arrays["max_samples"][0] < 1:
-        raise ValueError("its sample size is none")
+        raise ValueError("max_samples must be one positive integer")
 
 
 def fit_isolation(rows: np.ndarray, contamination: float | str, n_trees: int, seed: int) -> Isolation:
-    """Fit it again, as the documentation says: on the rows labelled with the target."""
+    """Refit the isolation forest on the rows labelled with the target, as documented."""
     from sklearn.ensemble import IsolationForest
 
     model: Any = IsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed)
@@ -154,7 +154,7 @@ def fit_isolation(rows: np.ndarray, contamination: float | str, n_trees: int, se
 
 
 def average_path(n: int) -> float:
-    """c(n): the mean path length of an unsuccessful search in a binary tree of n samples.
+    """Return c(n), the mean path length of an unsuccessful search in a tree of n samples.
 
     >>> average_path(1), average_path(2), round(average_path(256), 2)
     (0.0, 1.0, 10.24)

@@ -1,4 +1,4 @@
-"""An integer program written down row by row, and HiGHS asked for any solution of it."""
+"""Build an integer program row by row, and find any solution of it with HiGHS."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-TOLERANCE = 1e-9  # of HiGHS on each row
+TOLERANCE = 1e-9  # HiGHS's feasibility tolerance
 Row = dict[int, float]
 
 
 @dataclass
 class Model:
-    """Rows and columns as they are written down."""
+    """The rows and columns of an integer program."""
 
     cost: list[float] = field(default_factory=list)
     whole: list[bool] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Solver:
         for option, value in {
             "output_flag": False,
             "threads": 1,
-            "mip_rel_gap": 1.0,  # any point below the claimed cost will do
+            "mip_rel_gap": 1.0,  # any point below the claimed cost is enough
             "mip_feasibility_tolerance": TOLERANCE,
             "primal_feasibility_tolerance": TOLERANCE,
         }.items():
@@ -77,7 +77,7 @@ class Solver:
         return "limit", None
 
     def cut(self, x: np.ndarray) -> None:
-        """Forbid this choice of places."""
+        """Exclude this solution's binaries."""
         at = np.flatnonzero(self.whole)
         ones = x[at] > 0.5
         values = np.where(ones, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""From the customer to the point: changes read back, checked, priced and undone."""
+"""Read the changes from a customer to a point back; check, price and undo them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Name = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Changes:
-    """The lists of changes of many rows, one after the other; `row` says whose each one is."""
+    """The changes of many rows, concatenated; `row` is the row of each change."""
 
     row: np.ndarray
     feature: np.ndarray
@@ -27,10 +27,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class Moves:
-    """What the changes come to, row by row.
+    """The result of the changes, per row.
 
-    `origin` are the customers' own encoded rows: the points with every change undone. `whole` says
-    of which rows all changes could be read; only these are worth a further look.
+    `origin` holds the customers' own encoded rows: the points with every change undone. `whole` marks
+    the rows of which all changes could be read; only these are checked further.
     """
 
     distance: np.ndarray
@@ -45,8 +45,8 @@ def check_moves(
 ) -> Moves:
     """Check every change against the schema and the points; `name` names a row in messages."""
     n = len(points)
-    place = {f.name: j for j, f in enumerate(schema.features)}
-    which = np.array([place.get(name, -1) for name in changes.feature], dtype=np.int64)
+    position = {f.name: j for j, f in enumerate(schema.features)}
+    which = np.array([position.get(name, -1) for name in changes.feature], dtype=np.int64)
     findings.where(
         "changes",
         which < 0,
@@ -72,7 +72,7 @@ def check_moves(
 
 
 def priced(schema: Schema, changes: Changes) -> tuple[np.ndarray, np.ndarray]:
-    """The cost and the direction (1 up, -1 down, 0 unknown or without order) of each change."""
+    """Return each change's cost and direction (1 up, -1 down, 0 unknown or without order)."""
     cost, up = np.zeros(len(changes.row)), np.zeros(len(changes.row))
     for feature in schema.features:
         at = np.flatnonzero(changes.feature == feature.name)
@@ -91,7 +91,7 @@ def _check_feature(
     name: Name,
     findings: Findings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The changes of one feature: numbers before and after, and which could not be read."""
+    """Check one feature's changes; return numbers before and after, and which are unreadable."""
 
     def note(kind: str, wrong: np.ndarray, what: str) -> None:
         def say(i: int) -> str:
@@ -103,21 +103,21 @@ def _check_feature(
 
     old, new = (read_texts(feature, texts[at]) for texts in (changes.before, changes.after))
     unread = np.isnan(old) | np.isnan(new)
-    note("changes", unread, "is not a value of it")
-    note("changes", old == new, "is no change")
+    note("changes", unread, "is not a value of the feature")
+    note("changes", old == new, "is not a change")
     stored = changes.delta[at]
     wanted = new - old if feature.is_number else np.full(len(at), np.nan)
     same = np.isclose(stored, wanted, rtol=1e-12, atol=0) | (np.isnan(stored) & np.isnan(wanted))
-    note("changes", ~same & ~unread, "has another delta")
+    note("changes", ~same & ~unread, "does not match delta")
     for wrong, what in broken(feature, old, new):
         note("constraint", wrong & ~unread, what)
     moved = (block[changes.row[at]] != encode(feature, new)).any(axis=1)
-    note("point", moved & ~unread, "is not what the point holds")
+    note("point", moved & ~unread, "does not match the point")
     return old, new, unread
 
 
 def _check_order(changes: Changes, which: np.ndarray, name: Name, findings: Findings) -> None:
-    """Each feature once, in the schema's order."""
+    """Check that each row lists each feature once, in the schema's order."""
     same_row = changes.row[1:] == changes.row[:-1]
     known = (which[1:] >= 0) & (which[:-1] >= 0)
     findings.where(
@@ -138,7 +138,7 @@ def _check_rules(
     name: Name,
     findings: Findings,
 ) -> None:
-    """Rules across features: links, and the number of changes."""
+    """Check the rules across features: links and the number of changes."""
     if schema.max_changes is not None:
         count = np.bincount(changes.row, minlength=n)
         findings.where(
@@ -164,7 +164,7 @@ def _note(findings: Findings, kind: str, wrong: np.ndarray, name: Name, what: st
 def check_points(
     schema: Schema, points: np.ndarray, missing: bool, name: Name, findings: Findings
 ) -> np.ndarray:
-    """Whether each encoded row is one at all: numbers, codes of categories; says which rows are."""
+    """Check that encoded rows hold valid numbers and category codes; return which rows do."""
     fine = np.ones(len(points), dtype=bool)
     for j, feature in enumerate(schema.features):
         block = points[:, schema.column_start[j] : schema.column_start[j + 1]]
@@ -175,6 +175,6 @@ def check_points(
         else:
             known = encode(feature, np.arange(len(feature.values), dtype=np.float64))
             wrong = ~(block[:, None, :] == known[None]).all(axis=2).any(axis=1)
-        _note(findings, "point", wrong, name, f"point: {short(feature.name)} has no such value")
+        _note(findings, "point", wrong, name, f"point: {short(feature.name)} has an invalid value")
         fine &= ~wrong
     return fine

@@ -1,4 +1,4 @@
-"""The 1-LOF penalty from its definition: lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)), xᵢ the nearest row considered."""
+"""The 1-LOF penalty from its definition: lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)) for the nearest row xᵢ."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from robustcf.schema.schema import Feature
-from robustcf.verify.reading import plain_costs, weight_of
+from robustcf.verify.reading import paper_costs, weight_of
 
-TIE = 1e-8  # of the heaviest weight: rows this close to being the nearest count as the nearest
+TIE = 1e-8  # times the largest weight: rows within this distance of the nearest count as nearest
 
 
 class Neighbours:
@@ -21,9 +21,9 @@ class Neighbours:
         self._lonely: dict[int, tuple[float, int]] = {}
 
     def factors(self, own: np.ndarray, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the greatest 1-LOF that each point can have.
+        """Return the lowest and the highest 1-LOF that each point can have.
 
-        They differ only where rounding decides which rows are the k nearest.
+        They differ only if rounding decides which rows are the k nearest.
         """
         low, high = np.zeros(len(own)), np.zeros(len(own))
         for i, (customer, point) in enumerate(zip(own, points, strict=True)):
@@ -56,7 +56,7 @@ class Neighbours:
         return float(min(values))
 
     def _delta(self, i: int) -> tuple[float, int]:
-        """Δ(xᵢ), and which row is that near."""
+        """Return Δ(xᵢ) and the row at that distance."""
         if i not in self._lonely:
             apart = self.distances(self.rows[i], np.ones(self.rows.shape[1], dtype=bool))
             apart[i] = np.inf
@@ -65,17 +65,17 @@ class Neighbours:
         return self._lonely[i]
 
     def distances(self, point: np.ndarray, seen: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """f between a point and the training rows, over the features that are seen."""
+        """Return f between a point and the training rows, over the features in `seen`."""
         chosen = self.rows if rows is None else self.rows[rows]
         total = np.zeros(len(chosen))
         for j, feature in enumerate(self.features):
             if seen[j]:
-                total += plain_costs(feature, np.full(len(chosen), point[j]), chosen[:, j])
+                total += paper_costs(feature, np.full(len(chosen), point[j]), chosen[:, j])
         return total
 
 
 def _distinct(features: Sequence[Feature], rows: np.ndarray) -> np.ndarray:
-    """Rows that the distance tells apart; the first of those that it does not."""
+    """Return one row, the first, of each group of rows at distance 0 from each other."""
     columns = []
     for j, feature in enumerate(features):
         (low, high), weight = feature.span, weight_of(feature)

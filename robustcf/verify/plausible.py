@@ -1,4 +1,4 @@
-"""Plausibility of the points: does the isolation forest accept them, is the 1-LOF penalty right?"""
+"""Check the points' plausibility: the isolation forest's decisions and the 1-LOF penalties."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NEAR = 1e-9
 
 @dataclass(frozen=True)
 class Plausible:
-    """What the methods that look at training rows are checked with.
+    """The data to check methods that use training rows.
 
-    `isolation` holds the isolation forests by (position of the method, of the target class);
-    `neighbours` the training rows by target class. What is not there is not checked.
+    `isolation` maps (index of the method, index of the target class) to an isolation forest.
+    `neighbours` maps a target class to training rows. Missing entries are not checked.
     """
 
     isolation: Mapping[tuple[int, int], Isolation] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Plausible:
 
 
 def check_plausible(sheet: Sheet, points: np.ndarray, origin: np.ndarray, fine: np.ndarray) -> None:
-    """Check the points of the rows `sheet.block.at`, of which `fine` can be looked at."""
+    """Check the points of the rows `sheet.block.at` that are `fine`."""
     plausible, at = sheet.asked.plausible, sheet.block.at
     if plausible is None:
         return
@@ -56,7 +56,7 @@ def _check_isolation(sheet: Sheet, isolation: Isolation, points: np.ndarray, min
             np.isin(status, ("optimal", "feasible")) & (margin < -BLUR),
             "the isolation forest rejects the point",
         ),
-        ((status == "relaxed") & (margin > BLUR), "relaxed, yet the isolation forest accepts the point"),
+        ((status == "relaxed") & (margin > BLUR), "relaxed, but the isolation forest accepts the point"),
     ):
         full = np.zeros(sheet.n, dtype=bool)
         full[rows] = wrong
@@ -66,13 +66,11 @@ def _check_isolation(sheet: Sheet, isolation: Isolation, points: np.ndarray, min
 def _check_outlier(
     sheet: Sheet, d: int, neighbours: Neighbours, points: np.ndarray, origin: np.ndarray, mine: np.ndarray
 ) -> None:
-    """The objective is the distance plus λ times the 1-LOF."""
+    """Check that the objective is the distance plus λ times the 1-LOF."""
     rows, features = sheet.block.at[mine], sheet.asked.schema.features
     own, moved = (numbers_of(features, encoded[mine]) for encoded in (origin, points))
     known = (np.isnan(own) == np.isnan(first_columns(features, origin[mine]))).all(axis=1)
-    sheet.findings.unchecked["1-LOF of customers whose numbers the model's encoding does not tell"] += int(
-        (~known).sum()
-    )
+    sheet.findings.unchecked["1-LOF of customers whose encoded row cannot be decoded"] += int((~known).sum())
     rows, own, moved = rows[known], own[known], moved[known]
     demand = sheet.asked.demands[d]
     low, high = neighbours.factors(own, moved, demand.neighbours)
@@ -89,13 +87,13 @@ def _check_outlier(
         "plausibility",
         wrong,
         lambda i: (
-            f"{sheet.name(i)}: objective: stored {stored[i]:.12g}, distance and 1-LOF make {wanted[i]:.12g}"
+            f"{sheet.name(i)}: objective: stored {stored[i]:.12g}, distance and 1-LOF give {wanted[i]:.12g}"
         ),
     )
 
 
 def first_columns(features: tuple[Feature, ...], encoded: np.ndarray) -> np.ndarray:
-    """The first encoded column of each feature: NaN where the customer's value is missing."""
+    """Return each feature's first encoded column: NaN where the customer's value is missing."""
     start = np.cumsum([0, *(f.n_columns for f in features)])[:-1]
     columns = [
         encoded[:, s] if f.n_columns else np.zeros(len(encoded)) for s, f in zip(start, features, strict=True)

@@ -1,4 +1,4 @@
-"""A schema read by an auditor: what a text stands for, how it is encoded, what a move costs and breaks."""
+"""The auditor's reading of a schema: values of texts, encoding, costs and rules of moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ABSENT = ("nan", "None", "NaN", "<NA>", "NaT")
 
 
 def read_texts(feature: Feature, texts: np.ndarray) -> np.ndarray:
-    """The number that each text of a table stands for; NaN where it stands for none.
+    """Return the number that each text of a table represents; NaN if it represents none.
 
     >>> read_texts(Feature("job", "categorical", values=("clerk", "cook")), np.array(["cook", "king"]))
     array([ 1., nan])
@@ -44,9 +44,9 @@ def _read_text(feature: Feature, text: Any) -> float:
     for code, value in enumerate(feature.values):
         if str(value) == text:
             return float(code)
-    plain = {"True": 1.0, "False": 0.0}.get(text, _as_float(text))  # 1, 1.0 and True are one category
+    number = {"True": 1.0, "False": 0.0}.get(text, _as_float(text))  # 1, 1.0 and True are one category
     for code, value in enumerate(feature.values):
-        if not isinstance(value, str) and float(value) == plain:
+        if not isinstance(value, str) and float(value) == number:
             return float(code)
     return math.nan
 
@@ -63,7 +63,7 @@ def _number(feature: Feature, value: Any) -> float:
 
 
 def encode(feature: Feature, numbers: np.ndarray) -> np.ndarray:
-    """The model's columns of a feature, one row for each number."""
+    """Return a feature's encoded columns, one row per number."""
     if feature.codes is not None:
         known = [_number(feature, v) for v in feature.values]
         rows = np.array([*feature.codes, [math.nan] * feature.n_columns], dtype=np.float64)
@@ -84,12 +84,12 @@ def encode(feature: Feature, numbers: np.ndarray) -> np.ndarray:
 
 
 def encode_rows(features: tuple[Feature, ...], numbers: np.ndarray) -> np.ndarray:
-    """Whole rows of numbers, one column for each feature, as the model takes them."""
+    """Encode whole rows of numbers (one column per feature) as the model expects them."""
     return np.hstack([encode(f, numbers[:, j]) for j, f in enumerate(features)])
 
 
 def numbers_of(features: tuple[Feature, ...], encoded: np.ndarray) -> np.ndarray:
-    """Encoded rows back to numbers, as near as floating point allows; NaN where the encoding is level.
+    """Decode rows to numbers, up to rounding; NaN where the encoding is constant.
 
     >>> numbers_of((Feature("age", "continuous", low=20, high=60),), np.array([[0.25]]))
     array([[30.]])
@@ -109,7 +109,7 @@ def numbers_of(features: tuple[Feature, ...], encoded: np.ndarray) -> np.ndarray
         else:
             low, high = feature.span
             numbers[:, j] = block[:, 0] if feature.scaling == "none" else low + block[:, 0] * (high - low)
-            if feature.kind != "continuous":  # the listed value, not one a last bit beside it
+            if feature.kind != "continuous":  # use the listed value, not one that differs by rounding
                 known = np.array([_number(feature, v) for v in feature.values])
                 near = known[np.abs(numbers[:, j][:, None] - known).argmin(axis=1)]
                 own = encode(feature, near)[:, 0] == block[:, 0]
@@ -128,14 +128,14 @@ def _undone(feature: Feature, encoded: np.ndarray) -> np.ndarray:
 
 
 def weight_of(feature: Feature) -> float:
-    """The weight, or the paper's."""
+    """Return the feature's weight; the paper's by default."""
     if feature.weight is not None:
         return feature.weight
     return 1.0 if feature.kind == "continuous" else 0.25
 
 
-def plain_costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The paper's distance between numbers of a feature, whatever the cost table says."""
+def paper_costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return the paper's distance between numbers of a feature, without the cost table."""
     weight = weight_of(feature)
     if feature.kind == "categorical":
         return np.where(old == new, 0.0, 2 * weight)
@@ -144,8 +144,8 @@ def plain_costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarra
 
 
 def costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """What each move costs: the first line of the cost table that fits, else the weight."""
-    cost = plain_costs(feature, old, new)
+    """Return each move's cost: the first matching line of the cost table, else the distance."""
+    cost = paper_costs(feature, old, new)
     open_ = np.ones(len(old), dtype=bool)
     for start, end, price in feature.cost_table or ():
         fits = open_ & _fits(feature, start, end, old, new)
@@ -163,7 +163,7 @@ def _fits(feature: Feature, start: Any, end: Any, old: np.ndarray, new: np.ndarr
 
 
 def broken(feature: Feature, old: np.ndarray, new: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
-    """Where moves break a rule of their feature, and which one."""
+    """Yield, for each rule of a feature, which moves break it and a message."""
     f = feature
     if f.action == "fixed":
         yield np.ones(len(old), dtype=bool), "is fixed"
@@ -198,7 +198,7 @@ def broken(feature: Feature, old: np.ndarray, new: np.ndarray) -> Iterator[tuple
 
 
 def _ends(old: np.ndarray, sign: int, most: float, percent: bool) -> np.ndarray:
-    """How far each customer may go, added up in decimals."""
+    """Return how far each customer may go, computed in decimals."""
     distinct, place = np.unique(old, return_inverse=True)
     bound, ends = Decimal(repr(float(most))), []
     for value in distinct:

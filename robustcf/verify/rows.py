@@ -1,4 +1,4 @@
-"""Rows of the `counterfactuals` table, each held against the forest, the schema and its own status."""
+"""Check rows of the `counterfactuals` table against the forest, the schema and their status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robustcf.verify.trees import Verdict
 
 @dataclass
 class Checked:
-    """What later checks need: each row's method, and the customers' own rows as far as they are known."""
+    """Results for later checks: each row's method, and the customers' own rows if known."""
 
     method: np.ndarray
     instance: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -27,7 +27,7 @@ class Checked:
 
 
 def check_block(block: Block, asked: Asked, findings: Findings) -> Checked:
-    """Everything about these rows that can be told from the run folder alone."""
+    """Check everything about these rows that needs only the run folder."""
     sheet = _Points(block, asked, findings)
     check_keys(sheet)
     check_statuses(sheet)
@@ -66,7 +66,7 @@ class _Points(Sheet):
         return self.name(int(self.block.at[k]))
 
     def _full(self, values: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
-        """Values of the rows with a point, as a column of all rows."""
+        """Return values of the rows with a point as a column of all rows."""
         full = np.full(self.n, otherwise, dtype=bool if values.dtype == bool else np.float64)
         full[self.block.at] = values
         return full
@@ -76,7 +76,7 @@ class _Points(Sheet):
         return sorted({d.voting for d in self.asked.demands} | {self.asked.voting})
 
     def ask(self, X: np.ndarray, rows: np.ndarray, fine: np.ndarray, voting: str) -> Verdict:
-        """The forest's word on encoded rows; NaN where there is nothing to ask."""
+        """Return the forest's decisions on encoded rows; NaN for rows that are not `fine`."""
         some = self.asked.trees.ask(X[fine], self.target[rows[fine]], voting)
         parts = []
         for values in (some.score, some.lead, some.spread):
@@ -86,7 +86,7 @@ class _Points(Sheet):
         return Verdict(*parts)
 
     def check_costs(self, distance: np.ndarray, whole: np.ndarray) -> None:
-        """Distance, objective, bound and gap."""
+        """Check distance, objective, bound and gap."""
         sound = whole & (self.status != "error")
         self.compare("distance", sound, distance, NEAR)
         objective, bound = self.number("objective"), self.number("lower_bound")
@@ -100,10 +100,10 @@ class _Points(Sheet):
             gap = np.where(objective <= bound, 0.0, (objective - bound) / np.abs(objective))
             self.compare("gap", self.has & ~np.isnan(bound), gap, NEAR)
             proved = self.status == "optimal"
-            self.note("gap", proved & (objective - bound > slack), "optimal, with a gap that is not 0")
+            self.note("gap", proved & (objective - bound > slack), "optimal, but the gap is not 0")
 
     def check_scores(self, verdicts: dict[str, Verdict], fine: np.ndarray, need: np.ndarray) -> None:
-        """Score and decision at the points, by the walk over the trees."""
+        """Check the score and decision at the points by walking the trees."""
         own = self.frame["voting"].to_numpy(dtype=object)
         score, decided = np.full(self.n, np.nan), np.zeros(self.n, dtype=bool)
         for voting, verdict in verdicts.items():
@@ -122,9 +122,10 @@ class _Points(Sheet):
         )
         best, stuck = self.number("best_score"), sound & (self.status == "no_recourse")
         with np.errstate(invalid="ignore"):
-            self.note("best_score", stuck & (score < best - self.rounding), "its point scores less")
+            above = stuck & (score < best - self.rounding)
+            self.note("best_score", above, "best_score is above the point's score")
             reached = stuck & (np.fmax(best, score) >= need + 2 * self.rounding)
-            self.note("status", reached, "no_recourse, yet the threshold is reached")
+            self.note("status", reached, "no_recourse, but the threshold is reached")
         run = verdicts[self.asked.voting]
         guess = predicted(
             run.score,
@@ -137,7 +138,10 @@ class _Points(Sheet):
         self.compare("predicted_validity", sound & ~blurred, self._full(guess), 1e-6)
 
     def check_origins(self, origin: np.ndarray, fine: np.ndarray, checked: Checked) -> None:
-        """The customer's own row, the changes undone: one for all methods, turned down, scored before."""
+        """Check the customers' own rows (points with changes undone).
+
+        All methods must start from the same row. The forest must turn it down, with `score_before`.
+        """
         codes, _ = pd.factorize(self.frame["instance_id"].to_numpy(dtype=object))
         mine = codes[self.block.at]
         usable = np.flatnonzero(fine)
@@ -152,7 +156,7 @@ class _Points(Sheet):
         self.findings.where(
             "origin",
             fine & ~same.all(axis=1),
-            lambda k: f"{self._named(k)}: starts from another row than the customer's other methods do",
+            lambda k: f"{self._named(k)}: does not start from the same row as the customer's other methods",
         )
         checked.instance, checked.origin = self.block.at[first], rows
         there = own[codes] >= 0

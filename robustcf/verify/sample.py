@@ -1,4 +1,4 @@
-"""How many claims must be looked at again, so that forged ones do not go unnoticed."""
+"""How many claims to check again in order to detect forged ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def missed(claims: int, forged: int, sample: int) -> float:
-    """The chance that a random sample of the claims holds none of the forged ones.
+    """Return the probability that a random sample of claims contains no forged one.
 
     >>> round(missed(10_000, 100, 299), 3)
     0.047
@@ -18,7 +18,7 @@ def missed(claims: int, forged: int, sample: int) -> float:
 
 
 def sample_size(claims: int, share: float = 0.01, confidence: float = 0.95) -> int:
-    """The least sample that holds a forged claim with this confidence, if this share is forged.
+    """Return the smallest sample with a forged claim at this confidence and forged share.
 
     >>> sample_size(10**6), sample_size(1000), sample_size(100)
     (299, 258, 95)
@@ -32,7 +32,7 @@ def sample_size(claims: int, share: float = 0.01, confidence: float = 0.95) -> i
 
 
 def least_share_found(claims: int, sample: int, confidence: float = 0.95) -> float:
-    """The least share of forged claims that a sample of this size finds with this confidence.
+    """Return the smallest forged share that a sample of this size detects at this confidence.
 
     >>> round(least_share_found(10**6, 299), 4), least_share_found(10, 10)
     (0.01, 0.1)

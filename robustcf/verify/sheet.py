@@ -1,4 +1,4 @@
-"""Rows of the `counterfactuals` table as they are checked: plain columns, points, and what was asked."""
+"""Rows of the `counterfactuals` table with their points and the question they answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from robustcf.verify.trees import Trees
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of every row of a shard. `target` None asks for the other class."""
+    """The question that every row of a shard answers; `target` None means the other class."""
 
     schema: Schema
     trees: Trees
@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one file: plain columns, and of the rows `at` also the point and the changes."""
+    """Some rows of one file: flat columns in `frame`, points and changes of the rows `at`."""
 
     file: str
     frame: pd.DataFrame
@@ -42,7 +42,7 @@ class Block:
 
 
 class Sheet:
-    """A block beside what was asked of it, with the words for what is wrong in it."""
+    """A block and its question, with helpers that add findings."""
 
     def __init__(self, block: Block, asked: Asked, findings: Findings) -> None:
         self.block, self.asked, self.findings = block, asked, findings
@@ -53,8 +53,8 @@ class Sheet:
         self.has[block.at] = True
         self.method = method_of(frame, asked.demands)
         names = frame["target"].to_numpy(dtype=object)
-        place = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
-        self.target = np.array([place[name] for name in names], dtype=np.int64)
+        position = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
+        self.target = np.array([position[name] for name in names], dtype=np.int64)
         self.first = self.target == 0
         self.rounding = 1e-12 * (len(asked.trees) + 1)
 
@@ -69,7 +69,7 @@ class Sheet:
     def compare(
         self, column: str, where: np.ndarray, wanted: np.ndarray, within: float, kind: str | None = None
     ) -> None:
-        """A stored number against a recomputed one."""
+        """Add a finding where a stored number differs from the recomputed one."""
         stored = self.number(column)
         with np.errstate(invalid="ignore"):
             wrong = where & ~(np.abs(stored - wanted) <= within)
@@ -84,7 +84,7 @@ class Sheet:
 
 
 def method_of(frame: pd.DataFrame, demands: Sequence[Demand]) -> np.ndarray:
-    """The position of each row's method among those asked for; -1 for any other."""
+    """Return the index of each row's method in `demands`; -1 for an unknown method."""
     found = np.full(len(frame), -1)
     name = frame["method"].to_numpy(dtype=object)
     columns = [frame[c].to_numpy(dtype=np.float64, na_value=np.nan) for c in ("alpha", "beta", "parameter")]

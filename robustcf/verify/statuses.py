@@ -1,4 +1,4 @@
-"""What a row's keys, status and threshold say, before its point is looked at."""
+"""Check each row's keys, status and threshold; points are checked in `rows`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEAR = 1e-9
 
 
 def check_keys(sheet: Sheet) -> None:
-    sheet.note("method", sheet.method < 0, "the run asks for no such method")
+    sheet.note("method", sheet.method < 0, "the run's config does not have this method")
     for column, wanted in sheet.asked.constants.items():
         stored = sheet.frame[column].to_numpy(dtype=object)
         sheet.note("keys", stored != wanted, f"{column} is not {short(wanted)}")
@@ -27,15 +27,15 @@ def check_keys(sheet: Sheet) -> None:
         sheet.note("target", readable & (stored != sheet.asked.target), "target is not the favourable class")
     votings = np.array([d.voting for d in sheet.asked.demands] + [""], dtype=object)
     stored = sheet.frame["voting"].to_numpy(dtype=object)
-    sheet.note("voting", (sheet.method >= 0) & (stored != votings[sheet.method]), "another voting rule")
+    sheet.note("voting", (sheet.method >= 0) & (stored != votings[sheet.method]), "the voting rule differs")
 
 
 def check_statuses(sheet: Sheet) -> None:
-    """Which columns a status goes with."""
+    """Check that each row has the columns that its status requires, and no others."""
     status, has = sheet.status, sheet.has
-    sheet.note("status", ~np.isin(status, STATUSES), "status is not a known one")
-    sheet.note("status", np.isin(status, CLAIMS) & ~has, "its status promises a point, it has none")
-    sheet.note("status", np.isin(status, POINTLESS) & has, "its status has no point, it has one")
+    sheet.note("status", ~np.isin(status, STATUSES), "unknown status")
+    sheet.note("status", np.isin(status, CLAIMS) & ~has, "the status requires a point, but there is none")
+    sheet.note("status", np.isin(status, POINTLESS) & has, "the status allows no point, but there is one")
     for name, method in NO_PROOF.items():
         own = np.array([d.name == method for d in sheet.asked.demands] + [False])[sheet.method]
         sheet.note("status", (status == name) & ~own, f"only {method} gives the status {name}")
@@ -47,13 +47,13 @@ def check_statuses(sheet: Sheet) -> None:
     wanted["gap"] = has & ~np.isnan(sheet.number("lower_bound"))
     for column, there in wanted.items():
         wrong = (np.isnan(sheet.number(column)) == there) & (status != "error")
-        sheet.note("columns", wrong, f"{column} is there, or missing, against its status")
+        sheet.note("columns", wrong, f"{column} is present or missing contrary to the status")
     verified = sheet.frame["verified"].to_numpy(dtype=object) == True  # noqa: E712 (null is not True)
-    sheet.note("verified", verified != (has & (status != "error")), "verified is stored otherwise")
+    sheet.note("verified", verified != (has & (status != "error")), "verified has the wrong value")
 
 
 def check_demands(sheet: Sheet) -> np.ndarray:
-    """Thresholds; returns the score that each row must reach to flip the decision as asked."""
+    """Check thresholds; return the score that each row's point needs."""
     n = len(sheet.asked.trees)
     tau = np.full(sheet.n, np.nan)
     need = np.full(sheet.n, np.nan)
@@ -72,11 +72,11 @@ def check_demands(sheet: Sheet) -> np.ndarray:
             sheet.note(
                 "decision",
                 own_voting & favoured & (before < 0.5 - TIE),
-                "already_favourable, with a score before below one half",
+                "already_favourable, but score_before is below one half",
             )
             sheet.note(
                 "decision",
                 own_voting & denied & (before > 0.5 + TIE),
-                "turned down, with a score before above one half",
+                "turned down, but score_before is above one half",
             )
     return need

@@ -1,4 +1,4 @@
-"""The summary, added up again from the rows."""
+"""Recompute the summary from the rows and compare it with the stored one."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Tally:
         ----------
         frame : DataFrame
         method : ndarray of int
-            Each row's place among `keys`, the values of `KEY`; rows at -1 belong to none.
+            Each row's index in `keys`, the values of `KEY`; -1 for an unknown method.
         cohorts : mapping
             Per cohort column, each row's value.
         valid : mapping
-            Per scenario, each row's valid forests and all its forests.
+            Per scenario, each row's number of valid forests and of all forests.
         """
         point = frame["distance"].notna().to_numpy()
         score, tau = (_numbers(frame, c) for c in ("score_after", "threshold"))
@@ -85,7 +85,7 @@ class Tally:
                     self.validity[key, s].update({k: float(v[g]) for k, v in columns.items()})
 
     def counts(self) -> Counter[str]:
-        """Rows by status, over all methods."""
+        """Return the number of rows per status, over all methods."""
         total: Counter[str] = Counter()
         for group, counts in self.statuses.items():
             if group[-2:] == ("", ""):
@@ -93,7 +93,7 @@ class Tally:
         return total
 
     def lines(self) -> dict[Group, dict[str, float]]:
-        """The summary as it should be, by group and scenario."""
+        """Return the expected summary, by group and scenario."""
         wanted: dict[Group, dict[str, float]] = {}
         for group, sums in self.sums.items():
             scenarios: list[str | None] = [s for g, s in self.validity if g == group]
@@ -109,14 +109,14 @@ class Tally:
         return wanted
 
     def check(self, stored: Iterable[Mapping[str, Any]], file: str, findings: Findings) -> None:
-        """The stored summary against the recomputed one, line by line."""
+        """Compare the stored summary with the recomputed one, line by line."""
         wanted = self.lines()
         seen: set[Group] = set()
         for line in stored:
             key = tuple(line[k] for k in (*GROUP, "scenario"))
             where = f"{file}: {described(key)}"
             if key in seen or key not in wanted:
-                findings.add("summary", f"{where}: a line too many")
+                findings.add("summary", f"{where}: the line is repeated or unknown")
                 continue
             seen.add(key)
             for column, value in wanted[key].items():
@@ -128,7 +128,7 @@ class Tally:
             for column in ("validity", "distance"):
                 low, value, high = line[f"{column}_low"], line[column], line[f"{column}_high"]
                 if None not in (low, value, high) and not low - 1e-9 <= value <= high + 1e-9:
-                    findings.add("summary", f"{where}: {column} lies outside its own interval")
+                    findings.add("summary", f"{where}: {column} is outside its own interval")
         for key in wanted.keys() - seen:
             findings.add("summary", f"{file}: {described(key)}: the line is missing")
 

@@ -1,4 +1,4 @@
-"""What the trees say of encoded rows, by a walk of its own over the forest's flat arrays."""
+"""Walk the trees in the forest's flat arrays, independently of `Forest`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 import numpy as np
 
 BLOCK = 1_000_000  # (row, tree) pairs walked at a time
-TIE = 1e-9  # sums of fractions this near to a tie may fall either way
-DUST = 1e-12  # less than any difference of whole votes
+TIE = 1e-9  # soft votes within this distance of a tie may be decided either way
+DUST = 1e-12  # smaller than any difference between hard votes
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """For each row: score of the target class, its lead over the best other class, and the spread."""
+    """Each row's target score, its lead over the best other class, and the trees' spread."""
 
     score: np.ndarray
     lead: np.ndarray
     spread: np.ndarray
 
     def decided(self, voting: str) -> np.ndarray:
-        """Whether the forest decides for the target; a tie of soft votes may fall either way."""
+        """Return whether the forest may decide for the target (true for ties of soft votes)."""
         return np.asarray(self.lead > (-TIE if voting == "soft" else 0.0))
 
     def denied(self, voting: str) -> np.ndarray:
-        """Whether it decides against it; a tie of soft votes may fall either way."""
+        """Return whether the forest may decide against the target (true for ties of soft votes)."""
         return np.asarray(self.lead < (TIE if voting == "soft" else 0.0))
 
 
 class Trees:
-    """A forest's arrays, as `load_forest` gives them (their fingerprint is checked there)."""
+    """A forest's arrays from `load_forest`, which also checks the fingerprint."""
 
     def __init__(self, forest: Any) -> None:
         self.classes: tuple[Any, ...] = tuple(forest.classes)
@@ -46,12 +46,12 @@ class Trees:
         return len(self.roots)
 
     def position(self, label: str) -> int:
-        """The class that a table's text stands for; -1 if there is none."""
+        """Return the index of the class with this text; -1 if there is none."""
         names = [str(c) for c in self.classes]
         return names.index(label) if label in names else -1
 
     def leaves(self, X: np.ndarray) -> np.ndarray:
-        """The leaf of each (row, tree): scikit-learn casts to float32 and goes left up to the threshold."""
+        """Return each (row, tree)'s leaf; as scikit-learn, go left if float32(x) <= threshold."""
         rows = X.astype(np.float32)
         node = np.tile(self.roots, len(rows))
         row = np.repeat(np.arange(len(rows)), len(self.roots))
@@ -65,7 +65,7 @@ class Trees:
         return node.reshape(len(rows), len(self.roots))
 
     def ask(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
-        """What the forest decides about each row for that row's target class."""
+        """Return the forest's verdict on each row for that row's target class."""
         parts = [
             self._ask(X[i : i + size], targets[i : i + size], voting)
             for size in [max(1, BLOCK // len(self))]
@@ -86,7 +86,7 @@ class Trees:
         everyone = np.stack([votes[:, c][leaves].mean(axis=1) for c in range(len(self.classes))], axis=1)
         mine = np.arange(len(X)), targets
         score = everyone[mine]
-        if voting == "hard":  # of classes with equal votes, the first one is predicted
+        if voting == "hard":  # in a tie, the first class is predicted
             everyone += DUST * np.sign(targets[:, None] - np.arange(len(self.classes)))
         everyone[mine] = -np.inf
         own = votes[leaves, targets[:, None]]

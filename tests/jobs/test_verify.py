@@ -26,7 +26,7 @@ import robustcf as rc
 
 def test_an_honest_audit_passes(audited: Path) -> None:
     done = verify_run(str(audited / "run"))
-    assert lines(done) == ["not checked: the validation forests' own answers: those forests are not kept"]
+    assert lines(done) == ["not checked: the validation forests' decisions: these forests are not stored"]
     statuses = Counter(pd.read_parquet(audited / "run/counterfactuals")["status"])
     assert statuses.keys() >= {"optimal", "no_recourse", "already_favourable", "invalid_input"}
     assert (done.rows, done.customers) == (statuses.total(), 24)
@@ -235,7 +235,7 @@ def shard_facts(manifest: Manifest) -> Manifest:
         (lambda m: m.update(methods=1), "methods"),
         (lambda m: m.update(config={}), "manifest: manifest.json: "),
         (lambda m: m["config"].update(method=[{"name": "oracle"}]), "config.method"),
-        (lambda m: m["config"].pop("solver"), "config is not a config"),
+        (lambda m: m["config"].pop("solver"), "config is not a valid config"),
         (lambda m: m["config"]["model"].update(favourable=7), "favourable"),
     ],
 )

@@ -74,7 +74,7 @@ def test_the_honest_run_withstands_everything(honest: Path) -> None:
     claims = int(rows["status"].isin(["optimal", "no_recourse", "relaxed", "feasible"]).sum())
     assert any(f"{claims} of {claims} claims" in line and " 0 refuted" in line for line in done.said)
     assert any(line.startswith("attack: ") and " 0 refuted" in line for line in done.said)
-    assert done.notes == ["the validation forests' own answers: those forests are not kept"]
+    assert done.notes == ["the validation forests' decisions: these forests are not stored"]
 
 
 def test_a_nearer_answer_was_there_and_the_bound_is_forged(forger: Forger) -> None:
@@ -251,7 +251,7 @@ def test_an_answer_is_copied_from_another_customer(forger: Forger) -> None:
 
     forger.rows(copy)
     said = found(forger.run)
-    assert f"customers: {told[0]}: starts from another row than the customer's own" in said
+    assert f"customers: {told[0]}: the changes do not start from the customer's row" in said
 
 
 BARE = (
@@ -320,7 +320,7 @@ def test_cohorts_are_changed(forger: Forger) -> None:
 
     forger.rows(change)
     assert found(forger.run, customers=False) == []
-    assert any("cohort is not that of the customer's own row" in line for line in found(forger.run))
+    assert any("cohort is not the cohort of the customer's row" in line for line in found(forger.run))
 
 
 def test_a_dropped_customer_with_a_trimmed_table(forger: Forger, honest: Path, tmp_path: Path) -> None:
@@ -334,13 +334,13 @@ def test_a_dropped_customer_with_a_trimmed_table(forger: Forger, honest: Path, t
     forger.rows(lambda rows: [row for row in rows if row["instance_id"] != gone])
     assert found(forger.run) == []
     said = found(forger.run, customers_table=str(honest / "customers.parquet"))
-    assert f"customers: {gone}: a customer of the table is not in the run" in said
+    assert f"customers: {gone}: the customer is in the table but not in the run" in said
 
 
 def test_the_forest_is_swapped(honest: Path, tmp_path: Path) -> None:
     make_forest(tmp_path / "mine", seed=9)
     said = found(honest / "run", forest=str(tmp_path / "mine"))
-    assert said == ["auditor: the run's forest is not the auditor's (manifest.json: forest_hash)"]
+    assert said == ["auditor: the run's forest differs from the auditor's (manifest.json: forest_hash)"]
 
 
 def test_the_report_is_replaced(forger: Forger) -> None:
@@ -358,7 +358,7 @@ def test_ids_that_occur_twice_in_the_table_are_named(honest: Path, tmp_path: Pat
     twice.to_parquet(tmp_path / "twice.parquet")
     said = found(honest / "run", customers_table=str(tmp_path / "twice.parquet"))
     name = frame["customer"].iloc[0]
-    assert f"customers: {name}: its id occurs more than once in the customers' table" in said
+    assert f"customers: {name}: the id occurs more than once in the customer table" in said
 
 
 def test_a_customer_who_is_in_the_run_twice_is_named(forger: Forger) -> None:
@@ -367,7 +367,8 @@ def test_a_customer_who_is_in_the_run_twice_is_named(forger: Forger) -> None:
     rows = pd.read_parquet(first)
     pd.concat([rows, rows.iloc[:1]]).to_parquet(first)
     assert any(
-        "its customers are not the shard's" in line or "customers" in line for line in found(forger.run)
+        "the customers are not those of the shard" in line or "customers" in line
+        for line in found(forger.run)
     )
 
 
@@ -379,7 +380,7 @@ def test_the_command_solves_again_and_attacks(honest: Path, capfd: pytest.Captur
     assert end.value.code == 0, out
     assert "resolve: 5 of " in out
     assert re.search(r"seed 3: [45] confirmed, 0 refuted, [01] open", out)  # a 1-LOF claim may stay open
-    assert "% of the claims or more were forged, such a sample would have found one" in out
+    assert "% of the claims or more were false, a sample of this size would find one" in out
     assert "attack: " in out
 
 

@@ -48,7 +48,7 @@ def other_scenario(rows: Rows) -> dict[str, Any]:
     [
         (flipped, "validity: stored"),
         (dropped, "is missing"),
-        (twice, "too often"),
+        (twice, "is repeated"),
         (shorter, "does not have 3 entries"),
         (other_seeds, "seeds are not those"),
         (other_scenario, "is not one of the run's"),
@@ -83,7 +83,7 @@ def test_a_summary_line_too_few_or_too_many(run: Path) -> None:
     pq.write_table(pa.concat_tables([table.slice(1), table.slice(1, 1)]), path)
     said = found(run)
     assert any("the line is missing" in line for line in said), said
-    assert any("a line too many" in line for line in said)
+    assert any("the line is repeated or unknown" in line for line in said)
 
 
 def test_the_csv_beside_the_summary(run: Path) -> None:
@@ -98,9 +98,9 @@ def test_the_keys(run: Path) -> None:
     rows = table.to_pylist()
     rows[0]["row"] = bytes(16)
     pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
-    assert f"customers: {rows[0]['instance_id']}: keys/ holds the digest of another row" in found(run)
+    assert f"customers: {rows[0]['instance_id']}: keys/ has the digest of a different row" in found(run)
     pq.write_table(table.slice(1), path)
-    assert "counts: keys/shard-00000.parquet: its customers are not the shard's" in found(run)
+    assert "counts: keys/shard-00000.parquet: the customers are not those of the shard" in found(run)
 
 
 def with_other_customers(
@@ -133,17 +133,17 @@ def test_customers_who_are_not_those_of_the_run(audited: Path, run: Path, tmp_pa
 
     with_other_customers(audited, run, tmp_path, change)
     said = found(run)
-    assert f"customers: {denied}: should be already_favourable, by the customer's own row" in said
-    assert f"customers: {favoured}: should be turned down, by the customer's own row" in said
-    assert f"customers: {denied}: starts from another row than the customer's own" in said
-    assert "customers: stranger: a customer of the table is not in the run" in said
+    assert f"customers: {denied}: should be already_favourable according to the customer's row" in said
+    assert f"customers: {favoured}: should be turned down according to the customer's row" in said
+    assert f"customers: {denied}: the changes do not start from the customer's row" in said
+    assert "customers: stranger: the customer is in the table but not in the run" in said
     assert any("data_hash" in line for line in said)
 
 
 def test_a_customer_table_that_is_gone_or_grown_is_said(audited: Path, run: Path, tmp_path: Path) -> None:
     alter_manifest(run, lambda m: m["inputs"][0].__setitem__(1, 5))
-    assert "the table is not as large as it was" in verify_run(str(run)).notes[0]
+    assert "the table's size has changed since the run" in verify_run(str(run)).notes[0]
     alter_manifest(run, lambda m: m["config"]["customers"].update(data=str(tmp_path / "gone.parquet")))
-    assert "is there" in verify_run(str(run)).notes[0]
+    assert "no file ending in" in verify_run(str(run)).notes[0]
     alter_manifest(run, lambda m: m["config"]["customers"].update(data="s3://elsewhere/x.parquet"))
     assert "remote" in verify_run(str(run)).notes[0]

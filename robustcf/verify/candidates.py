@@ -1,6 +1,6 @@
-"""Where one customer's feature may go, as far as trees can tell: one place for each outcome of their tests.
+"""Candidate values of one customer's feature: one value for each outcome of the trees' tests.
 
-Nothing of the engines is used. Numbers are found by bisection over the float64 numbers themselves, with
+This module uses no code of the engines. It finds numbers by bisection over the float64 numbers, with
 scikit-learn's own test: the float32 of the encoded number against a float64 threshold.
 """
 
@@ -19,8 +19,8 @@ FARTHEST = 1e300
 
 
 @dataclass(frozen=True)
-class Places:
-    """Numbers that a feature may take, in rising order, with costs and encoded columns; `own` is home."""
+class Candidates:
+    """Rising values of a feature with costs and encoded columns; `own` is the customer's index."""
 
     numbers: np.ndarray
     costs: np.ndarray
@@ -30,25 +30,25 @@ class Places:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def within(self, most: float) -> Places:
-        """Without the places that alone cost more than `most`."""
+    def within(self, most: float) -> Candidates:
+        """Return the candidates without those that alone cost more than `most`."""
         kept = np.flatnonzero((self.costs <= most) | (np.arange(len(self)) == self.own))
         at = int(np.searchsorted(kept, self.own))
-        return Places(self.numbers[kept], self.costs[kept], self.columns[kept], at)
+        return Candidates(self.numbers[kept], self.costs[kept], self.columns[kept], at)
 
 
-def places(feature: Feature, own: float, thresholds: list[np.ndarray], pushed: bool) -> Places:
-    """The cheapest allowed number for each outcome of the trees' tests, and the customer's own.
+def candidates(feature: Feature, own: float, thresholds: list[np.ndarray], pushed: bool) -> Candidates:
+    """Return the cheapest allowed number for each outcome of the trees' tests, and the own one.
 
     Parameters
     ----------
     feature : Feature
     own : float
-        The customer's number; NaN stays.
+        The customer's number; a missing one (NaN) cannot change.
     thresholds : list of ndarray
-        Of the tests on each encoded column of the feature.
+        The thresholds of the tests on each encoded column of the feature.
     pushed : bool
-        Whether a rule across features may make it move though no tree asks for it.
+        Whether a rule across features may require a move that no tree needs.
     """
     if np.isnan(own) or feature.action == "fixed":
         numbers = np.array([own])
@@ -69,7 +69,7 @@ def places(feature: Feature, own: float, thresholds: list[np.ndarray], pushed: b
     kept = _one_of_each(feature, own, numbers, price, columns, thresholds, pushed)
     numbers, price, columns = numbers[kept], price[kept], columns[kept]
     home = np.flatnonzero((numbers == own) | np.isnan(numbers))[0]
-    return Places(numbers, price, columns, int(home))
+    return Candidates(numbers, price, columns, int(home))
 
 
 def _one_of_each(
@@ -81,7 +81,7 @@ def _one_of_each(
     thresholds: list[np.ndarray],
     pushed: bool,
 ) -> np.ndarray:
-    """The cheapest of all numbers that every test treats alike; home always stays."""
+    """Return the cheapest number per outcome of all tests; always keep the customer's own."""
     tests = [columns[:, c].astype(np.float32)[:, None] <= t for c, t in enumerate(thresholds)]
     outcome = np.hstack([*tests, np.zeros((len(numbers), 1), dtype=bool)])
     direction = np.sign(np.nan_to_num(numbers - own)) if feature.ordered else 1.0 * (numbers != own)
@@ -93,9 +93,9 @@ def _one_of_each(
 
 
 def _ends_of_ranges(feature: Feature, own: float, thresholds: np.ndarray, pushed: bool) -> np.ndarray:
-    """The nearest number beyond each threshold; a number that passes a bound gives way to the bound."""
+    """Return the nearest number on each side of each threshold, clipped to the bounds."""
     low, high = _limits(feature, own)
-    beyond = _next_float32(thresholds)  # the least float32 that goes right
+    beyond = _next_float32(thresholds)  # the smallest float32 that goes right
     with np.errstate(over="ignore", invalid="ignore"):
         before = np.nextafter(beyond.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
         if feature.step is None:
@@ -109,14 +109,14 @@ def _ends_of_ranges(feature: Feature, own: float, thresholds: np.ndarray, pushed
 
 
 def _multiples(step: float, x: float) -> list[float]:
-    """The whole multiples of a step around a number."""
+    """Return the integer multiples of a step around a number."""
     exact = Decimal(repr(float(step)))
     k = int(Decimal(x) // exact)
     return [float(exact * m) for m in range(k - 2, k + 4)]
 
 
 def _limits(feature: Feature, own: float) -> tuple[float, float]:
-    """How far down and up a number may go; home is always within."""
+    """Return the lowest and highest allowed number; the customer's own is always within."""
     low, high = feature.span
     low, high = (
         (low if feature.lower is None else feature.lower),
@@ -143,7 +143,7 @@ def _next_float32(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _first(holds: Callable[[np.ndarray], np.ndarray], n: int) -> np.ndarray:
-    """The least float64 at which a rising condition holds, by halving the numbers in between."""
+    """Return the smallest float64 at which a monotone condition holds, by bisection."""
     low, high = np.full(n, -FARTHEST), np.full(n, FARTHEST)
     a, b = _rank(low), _rank(high)
     while (a + 1 < b).any():
@@ -154,7 +154,7 @@ def _first(holds: Callable[[np.ndarray], np.ndarray], n: int) -> np.ndarray:
 
 
 def _rank(numbers: np.ndarray) -> np.ndarray:
-    """float64 numbers as integers in the same order."""
+    """Return float64 numbers as integers in the same order."""
     bits = np.ascontiguousarray(numbers).view(np.int64)
     return np.where(bits >= 0, bits, -(bits & np.int64(0x7FFFFFFFFFFFFFFF)))
 
