@@ -1,4 +1,4 @@
-"""Data to explain: an embedded synthetic credit set, typed-CSV files and the paper's eight sets."""
+"""Data sets: a built-in synthetic credit set, typed CSV files and the paper's eight sets."""
 
 from robustcf.datasets.dataset import Dataset, DatasetError
 from robustcf.datasets.fetch import fetch

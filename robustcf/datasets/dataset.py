@@ -1,4 +1,4 @@
-"""A data set: rows in original units, their labels, and the schema that encodes them."""
+"""A data set: rows in original units, labels, and the schema that encodes the rows."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from robustcf.schema.schema import Schema
 
 
 class DatasetError(ValueError):
-    """A data set that cannot be read, found or fetched; the message says what to do."""
+    """A data set cannot be read, found or fetched; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows, labels and schema that belong together.
+    """Rows with their labels and schema.
 
     Parameters
     ----------
     name : str
-        What the data set is called, in lower case.
+        The data set's name, in lower case.
     X : DataFrame
         The rows in original units, one column per feature, in the schema's order.
     y : ndarray of int
         The labels.
     schema : Schema
-        What each column means.
+        The description of each column.
 
     Examples
     --------
@@ -49,9 +49,13 @@ class Dataset:
     def __post_init__(self) -> None:
         labels = np.asarray(self.y)
         if labels.ndim != 1 or len(labels) != len(self.X):
-            raise DatasetError(f"data set {self.name!r}: {len(self.X)} rows, labels of shape {labels.shape}")
+            raise DatasetError(
+                f"data set {self.name!r}: {len(self.X)} rows need as many labels, not shape {labels.shape}"
+            )
         if tuple(map(str, self.X.columns)) != self.schema.names:
-            raise DatasetError(f"data set {self.name!r}: the columns are not the schema's features, in order")
+            raise DatasetError(
+                f"data set {self.name!r}: the columns must be the schema's features, in the same order"
+            )
         if labels.dtype.kind not in "iub":
             raise DatasetError(f"data set {self.name!r}: labels must be whole numbers, not {labels.dtype}")
         object.__setattr__(self, "y", labels.astype(np.int64))
@@ -61,11 +65,11 @@ class Dataset:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The labels that occur, in rising order."""
+        """The distinct labels, in rising order."""
         return tuple(int(label) for label in np.unique(self.y))
 
     def encode(self, rows: pd.DataFrame | Row | Iterable[Row]) -> np.ndarray:
-        """Rows in original units as the float64 matrix that a model is trained on.
+        """Return rows in original units as the float64 matrix for training a model.
 
         Parameters
         ----------
@@ -75,13 +79,13 @@ class Dataset:
         Returns
         -------
         ndarray of float64
-            Columns in schema order: a categorical as its sorted categories, in place; numbers
-            scaled to [0, 1]; constant columns left out.
+            Columns in schema order. A categorical becomes one column per category (sorted), numbers are
+            scaled to [0, 1], and constant columns are omitted.
 
         Raises
         ------
         DatasetError
-            Names the first row that cannot be used (counted from 0), and why.
+            If a row cannot be used; the message names the first one (counted from 0) and why.
         """
         read = read_rows(self.schema, rows)
         for position, reason in enumerate(read.reasons):

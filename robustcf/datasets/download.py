@@ -1,4 +1,4 @@
-"""One file over HTTP, streamed, bounded in size and in time."""
+"""Download one file over HTTP, with limits on size and time."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _CHUNK = 1 << 16
 
 
 def download(url: str, sink: BinaryIO, *, cap: int, timeout: float, total: float) -> None:
-    """Write what `url` holds to `sink`.
+    """Write the content of `url` to `sink`.
 
     Parameters
     ----------
     url : str
-        An http or https address; nothing else is opened, not even after a redirect.
+        An http or https address; other schemes are refused, also after a redirect.
     sink : binary file
-        Where the bytes go.
+        The file to write to.
     cap : int
-        The most bytes taken: a server cannot fill the disk.
+        The maximum number of bytes, so that a server cannot fill the disk.
     timeout, total : float
-        The longest silence, and the longest transfer, in seconds.
+        The maximum seconds without data, and for the whole transfer.
 
     Raises
     ------
     DatasetError
-        Says what went wrong.
+        If the download fails; the message says why.
     """
     _require_http(url)
     try:
@@ -52,20 +52,20 @@ def download(url: str, sink: BinaryIO, *, cap: int, timeout: float, total: float
 def _copy(response: request._UrlopenRet, sink: BinaryIO, cap: int, deadline: float) -> None:
     length = response.length
     if length is not None and length > cap:
-        raise DatasetError(f"the server offers {length} bytes where at most {cap} are expected")
+        raise DatasetError(f"the server offers {length} bytes, but at most {cap} are expected")
     received = 0
     while length is None or received < length:
-        chunk = response.read1(_CHUNK)  # whatever has arrived, so that the clock is looked at
+        chunk = response.read1(_CHUNK)  # returns what has arrived, so that the deadline is checked
         if not chunk:
             break
         received += len(chunk)
         if received > cap:
-            raise DatasetError(f"the server sent more than the {cap} bytes expected")
+            raise DatasetError(f"the server sent more than the expected {cap} bytes")
         if time.monotonic() > deadline:
             raise DatasetError("the transfer took too long")
         sink.write(chunk)
     if length is not None and received < length:
-        raise DatasetError(f"the transfer broke off after {received} of {length} bytes")
+        raise DatasetError(f"the transfer stopped after {received} of {length} bytes")
 
 
 class _HttpOnly(request.HTTPRedirectHandler):
@@ -77,12 +77,12 @@ class _HttpOnly(request.HTTPRedirectHandler):
         scheme = urlsplit(newurl).scheme
         if scheme not in ("http", "https") or (req.type == "https" and scheme == "http"):
             fp.close()
-            raise DatasetError(f"the server redirects to {shown(newurl)}, which is not followed")
+            raise DatasetError(f"the server redirects to {shown(newurl)}, which is not allowed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
 def _opener() -> request.OpenerDirector:
-    """Built by hand: the default opener would also open file:, ftp: and data: addresses."""
+    """Build an opener for HTTP only; the default one also opens file:, ftp: and data:."""
     opener = request.OpenerDirector()
     opener.addheaders = [("User-Agent", "robustcf")]
     for handler in (
@@ -100,13 +100,13 @@ def _opener() -> request.OpenerDirector:
 
 def _require_http(url: str) -> None:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DatasetError(f"{shown(url)} is neither an http nor an https address")
-    if _user(url):  # urllib would take the password for a port, and print it
-        raise DatasetError(f"{shown(url)}: an address with a user or a password is not opened")
+        raise DatasetError(f"{shown(url)} is not an http or https address")
+    if _user(url):  # urllib would read the password as a port and print it
+        raise DatasetError(f"{shown(url)}: the address must not contain a user or password")
 
 
 def shown(url: str) -> str:
-    """An address for a message: without user, password and parameters.
+    """Return an address without user, password and parameters, for messages.
 
     >>> shown("https://me:hush@mirror/a.csv?token=x")
     'https://mirror/a.csv'
@@ -116,6 +116,6 @@ def shown(url: str) -> str:
 
 
 def _user(url: str) -> str:
-    """User and password, up to the @; a password may hold slashes that nobody quoted."""
+    """Return user and password up to the @; a password may contain unquoted slashes."""
     before, at, _ = url.partition("://")[2].rpartition("@")
     return before + at if at and (":" in before or "/" not in before) else ""

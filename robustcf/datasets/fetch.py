@@ -1,4 +1,4 @@
-"""Fetches a data set of the paper into the user's cache, whole and checked or not at all."""
+"""Download a data set of the paper into the user's cache; keep it only if it is complete."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def fetch(
     *,
     registry: Mapping[str, Source] = PAPER_SETS,
 ) -> Path:
-    """Download one of the paper's data sets, unless a valid copy is in the cache.
+    """Download one of the paper's data sets unless the cache has a valid copy.
 
     Parameters
     ----------
     name : str
         The data set's name, such as `german-credit`.
     base_url : str
-        The folder that holds the files: the authors' repository, or a mirror (http or https).
+        The address of the folder with the files: the authors' repository or a mirror (http or https).
     cache : str or Path, optional
-        The folder to keep it in; the user's cache by default, where `load` looks.
+        The folder to store it in; by default the user's cache, which `load` searches.
     registry : mapping of str to Source
-        What is known about the files.
+        The known files.
 
     Returns
     -------
     Path
-        The file. It is put there in one step, once its size and SHA-256 are right (Online News:
-        its rows and columns, since the authors' file may differ from the one measured here).
+        The file. It appears there only after its size and SHA-256 are checked (Online News: its rows
+        and columns, because the authors' file may differ from the one known here).
 
     Raises
     ------
     DatasetError
-        When there is no network, no such file, or another file than expected; it says what to do.
+        If there is no network, no such file, or an unexpected file; the message says what to do.
 
     Examples
     --------
     >>> fetch("synthetic-credit")
     Traceback (most recent call last):
     ...
-    robustcf.datasets.dataset.DatasetError: synthetic-credit is built in: there is nothing to fetch
+    robustcf.datasets.dataset.DatasetError: synthetic-credit is built in and need not be fetched
     """
     if name.lower() == SYNTHETIC:
-        raise DatasetError(f"{SYNTHETIC} is built in: there is nothing to fetch")
+        raise DatasetError(f"{SYNTHETIC} is built in and need not be fetched")
     source = find(name, registry)
     target = Path(os.path.expanduser(cache_folder() if cache is None else cache)) / source.file
     url = f"{base_url.rstrip('/')}/{quote(source.file)}"
@@ -67,11 +67,11 @@ def fetch(
             _download_checked(source, url, target)
     except DatasetError as error:
         raise DatasetError(
-            f"{source.name} could not be fetched: {error}. Download {source.file} by hand "
+            f"{source.name} could not be fetched: {error}. Download {source.file} manually "
             f"and set {FOLDER_VARIABLE} to its folder"
         ) from error
     except OSError as error:
-        raise DatasetError(f"{source.name} could not be kept in {target.parent}: {error}") from error
+        raise DatasetError(f"{source.name} could not be stored in {target.parent}: {error}") from error
     return target
 
 
@@ -87,8 +87,8 @@ def _download_checked(source: Source, url: str, target: Path) -> None:
             os.fsync(sink.fileno())
         problem = source.problem(part)
         if problem is not None:
-            raise DatasetError(f"{shown(url)} is not the file expected: {problem}")
-        part.chmod(0o644)  # public data: whoever shares the folder may read it
+            raise DatasetError(f"{shown(url)} is not the expected file: {problem}")
+        part.chmod(0o644)  # the data is public, so all users of the folder may read it
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)

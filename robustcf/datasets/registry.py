@@ -1,4 +1,4 @@
-"""The paper's eight data sets: what each file is called, holds and hashes to."""
+"""The paper's eight data sets: file names, sizes, contents and hashes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Source:
     Parameters
     ----------
     file : str
-        Its name in the authors' folder; the data set's name is this in lower case, less `.csv`.
+        The file's name in the authors' folder. In lower case and without `.csv` it is the data set's name.
     rows, features : int
-        What it holds, the label and the three heading lines not counted.
+        The number of rows and features, without the label and the three header lines.
     size : int
-        Its bytes.
+        The size in bytes.
     sha256 : str
-        Its digest.
+        The SHA-256 digest.
     title, origin : str
-        For people.
+        A title and the origin, for display.
     exact : bool
-        Whether the authors' file is known byte for byte. Where it is not, rows and columns are
-        what a download is checked by.
+        Whether the digest is that of the authors' file. If not, a download is checked by its rows and
+        columns.
 
     Examples
     --------
@@ -54,14 +54,14 @@ class Source:
         return self.file.removesuffix(".csv").lower()
 
     def genuine(self, path: Path) -> bool:
-        """Whether the file is the known one, byte for byte."""
+        """Whether the file has the known size and SHA-256."""
         if path.stat().st_size != self.size:
             return False
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest() == self.sha256
 
     def problem(self, path: Path) -> str | None:
-        """Why a downloaded file cannot be used, or None."""
+        """Return why a downloaded file cannot be used, or None."""
         if self.genuine(path):
             return None
         if self.exact:
@@ -74,13 +74,13 @@ class Source:
         except DatasetError as error:
             return f"it is not typed CSV ({error})"
         if (len(data), len(data.schema)) != (self.rows, self.features):
-            found = f"{len(data)} rows of {len(data.schema)} features"
-            return f"it has {found}, not {self.rows} of {self.features}"
+            size = f"{len(data)} rows of {len(data.schema)} features"
+            return f"it has {size}, not {self.rows} of {self.features}"
         return None
 
 
 def find(name: str, registry: Mapping[str, Source]) -> Source:
-    """The source of that name; an unknown name is an error that offers the nearest one."""
+    """Return the source of this name; the error for an unknown name suggests a similar one."""
     if name.lower() in registry:
         return registry[name.lower()]
     near = difflib.get_close_matches(name.lower(), [*registry, SYNTHETIC], n=1)

@@ -1,4 +1,4 @@
-"""Synthetic consumer credit of any size: plausible applicants, none of them real."""
+"""Generate synthetic consumer credit data of any size; no applicant is real."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SECURITY = np.array([0.25, 0.65, 0.45, -0.25, -0.55, -1.30])
 def synthetic_credit(n: int = 1000, seed: int = 0) -> Dataset:
     """Draw `n` loan applicants; label 1 means that the loan was repaid.
 
-    Income, savings, housing and employment hang together as in life. Whether a loan is repaid
-    depends on the instalment's share of the income (past a third it bites), on late payments, on
-    reserves, job and tenure, with chance on top: nobody can predict more than about 82 % of the
-    labels, and about 70 % of the loans are repaid. Sex is not in the rule, but it is in the pay.
+    Income, savings, housing and employment are correlated. Repayment depends on the instalment's share
+    of the income (more strongly above a third), late payments, reserves, job and tenure, and on chance.
+    No model can predict more than about 82 % of the labels. About 70 % of the loans are repaid. Sex
+    affects the pay but not the repayment rule.
 
     Parameters
     ----------
     n : int
-        Rows, at least 1.
+        The number of rows, at least 1.
     seed : int
         The same `n` and `seed` give the same rows.
 
@@ -51,7 +51,7 @@ def synthetic_credit(n: int = 1000, seed: int = 0) -> Dataset:
 
 
 def repayment_probability(columns: Columns) -> np.ndarray:
-    """The chance that each loan is repaid: the rule behind the labels, words as positions."""
+    """Return each loan's probability of repayment; categories are given by index."""
     burden = _instalment(columns) / columns["income"]
     reserves = np.log1p(columns["savings"] / (0.2 * columns["loan_amount"]))
     owner, with_family = columns["housing"] == 0, columns["housing"] == 2
@@ -75,17 +75,17 @@ def repayment_probability(columns: Columns) -> np.ndarray:
 
 
 def _instalment(columns: Columns) -> np.ndarray:
-    """The monthly annuity at 7 % a year."""
+    """Return the monthly annuity at 7 % a year."""
     rate, months = 0.07 / 12, columns["duration"].astype(np.float64)
     annuity: np.ndarray = columns["loan_amount"] * rate / (1 - (1 + rate) ** -months)
     return annuity
 
 
 def _applicants(rng: np.random.Generator, n: int) -> Columns:
-    """Every column as numbers; words as positions among the schema's values."""
+    """Draw every column as numbers; categories are indices into the schema's values."""
     age = np.clip(18 + rng.gamma(2.6, 8.5, n), 18, 75).astype(np.int64)
     sex = rng.integers(0, 2, n)
-    skill, prudence = rng.standard_normal((2, n))  # what no file holds, but much hangs on
+    skill, prudence = rng.standard_normal((2, n))  # hidden variables that affect many columns
     ever_married = rng.random(n) < 0.85 / (1 + np.exp(-(age - 31) / 5))
     marital = np.where(ever_married, np.where(rng.random(n) < 0.22, 0, 1), 2)
 
@@ -112,9 +112,9 @@ def _applicants(rng: np.random.Generator, n: int) -> Columns:
     ]))
     # fmt: on
 
-    wish = 8.8 + 0.55 * np.log(income / 2000) - 0.25 * prudence + 0.75 * rng.standard_normal(n)
-    loan = _stepped(np.exp(wish), 100, 500, 40_000)
-    share = 0.14 * np.exp(0.45 * rng.standard_normal(n))  # of the income, meant for the instalment
+    log_loan = 8.8 + 0.55 * np.log(income / 2000) - 0.25 * prudence + 0.75 * rng.standard_normal(n)
+    loan = _stepped(np.exp(log_loan), 100, 500, 40_000)
+    share = 0.14 * np.exp(0.45 * rng.standard_normal(n))  # planned instalment / income
     terms = np.rint(loan / (share * income) / 6).astype(np.int64)
     duration = np.array(DURATIONS)[np.clip(terms, 1, len(DURATIONS)) - 1]
     strain = np.exp(-0.35 - 0.55 * prudence - 0.25 * (employment == 1) + 0.35 * (employment == 5))
@@ -136,7 +136,7 @@ def _applicants(rng: np.random.Generator, n: int) -> Columns:
 
 
 def _pick(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
-    """One of the options for each column of weights."""
+    """Draw one option per column of weights."""
     cumulative = np.cumsum(weights, axis=0)
     below = cumulative[:-1] < rng.random(weights.shape[1]) * cumulative[-1]
     chosen: np.ndarray = below.sum(axis=0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The declared schema of the synthetic credit data: the same for every size and seed."""
+"""The schema of the synthetic credit data, the same for every size and seed."""
 
 from __future__ import annotations
 

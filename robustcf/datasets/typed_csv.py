@@ -1,4 +1,4 @@
-"""Reads typed CSV: names, then kinds, then actionability, then the rows."""
+"""Read typed CSV files: a line of names, of kinds, of actionability, then the rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = "PREDICT"
 
 @dataclass(frozen=True)
 class _Column:
-    """One column of the file as text, and where it came from."""
+    """One column of the file as text, with its line numbers."""
 
     path: Path
     name: str
@@ -39,11 +39,11 @@ class _Column:
 def read_typed_csv(path: str | Path) -> Dataset:
     """Read a typed CSV file, the format of the OCEAN family of tools.
 
-    Line 1 holds the column names, line 2 their kinds (`B` binary, `C` categorical, `D` discrete,
-    `N` continuous), line 3 their actionability (`FREE`, `FIXED`, `INC`, `DEC`, and `PREDICT` for
-    the label), the other lines the rows. Blanks around cells do not count. Numbers become
-    numbers, whole where all are whole; words stay words. Labels that are not whole numbers are
-    replaced by their positions in sorted order.
+    Line 1 has the column names. Line 2 has their kinds (`B` binary, `C` categorical, `D` discrete,
+    `N` continuous). Line 3 has their actionability (`FREE`, `FIXED`, `INC`, `DEC`, and `PREDICT` for
+    the label). The other lines are the rows. Spaces around cells are ignored. Columns of numbers become
+    numbers, integers if all are whole; other columns stay text. Labels that are not integers are replaced
+    by their index in sorted order.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def read_typed_csv(path: str | Path) -> Dataset:
     Raises
     ------
     DatasetError
-        One line that names the file and, where there is one, the line and the column.
+        If the file is not typed CSV; the message names the file and, if possible, line and column.
 
     Examples
     --------
@@ -76,7 +76,8 @@ def read_typed_csv(path: str | Path) -> Dataset:
     if len(labels) != 1:
         named = ", ".join(repr(c.name) for c in labels) or "none"
         line = columns[0].action_line
-        raise DatasetError(f"{path}, line {line}: one column must be {LABEL}, the label; found: {named}")
+        where = f"{path}, line {line}"
+        raise DatasetError(f"{where}: exactly one column must be {LABEL} (the label); found: {named}")
     if len(columns) == 1:
         labels[0].fail(labels[0].action_line, "the label is the only column; there is no feature")
     values = {c.name: _values(c) for c in columns}
@@ -90,7 +91,7 @@ def _columns(path: Path) -> list[_Column]:
     if not records:
         raise DatasetError(f"{path}: the file is empty")
     if len(records) < 4:
-        raise DatasetError(f"{path}: names, kinds, actionability and at least one row are needed")
+        raise DatasetError(f"{path}: lines of names, kinds, actionability and at least one row are needed")
     lines = [line for line, _ in records]
     names = records[0][1]
     for line, cells in records:
@@ -107,17 +108,17 @@ def _columns(path: Path) -> list[_Column]:
         if not column.name:
             raise DatasetError(f"{path}, line {lines[0]}: column {position + 1} has no name")
         if column.name in names[:position]:
-            column.fail(lines[0], "the name is there twice")
+            column.fail(lines[0], "the name appears twice")
         if column.kind not in KINDS:
-            column.fail(lines[1], f"unknown type {column.kind!r}; known: {', '.join(KINDS)}")
+            column.fail(lines[1], f"unknown type {column.kind!r}; allowed: {', '.join(KINDS)}")
         if column.action not in (*ACTIONS, LABEL):
             known = ", ".join((*ACTIONS, LABEL))
-            column.fail(lines[2], f"unknown actionability {column.action!r}; known: {known}")
+            column.fail(lines[2], f"unknown actionability {column.action!r}; allowed: {known}")
     return columns
 
 
 def _records(path: Path) -> list[tuple[int, list[str]]]:
-    """Every line that is not blank, with its number, its cells stripped."""
+    """Return the number and the stripped cells of every line that is not blank."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -125,7 +126,7 @@ def _records(path: Path) -> list[tuple[int, list[str]]]:
     except UnicodeDecodeError:
         raise DatasetError(f"{path}: not a text file in UTF-8") from None
     if "\0" in text:
-        raise DatasetError(f"{path}: not a text file: it holds zero bytes")
+        raise DatasetError(f"{path}: not a text file: it contains zero bytes")
     records = []
     reader = csv.reader(io.StringIO(text), strict=True)
     line = 1

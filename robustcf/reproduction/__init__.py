@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made of the rows of finished runs. Pure: it reads no run folder."""
+"""Compute the paper's tables and figures from the rows of finished runs, without reading files."""

@@ -1,7 +1,7 @@
 """The authors' own draw: the rows, column order and seeds of their published script.
 
-With it, chance no longer separates our numbers from theirs: what is left are library versions, solver
-tolerances and mistakes.
+With the same draw, our numbers and theirs can differ only by library versions, solver tolerances,
+ties and mistakes, not by chance.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from robustcf.schema.encode import read_rows
 from robustcf.schema.schema import Feature, Schema
 
 DEPTH = 4
-NUDGES = 4  # how often equally near points are looked for
+NUDGES = 4  # searches for equally near points, each with slightly changed weights
 SAME = 1e-9
 
 
 def in_their_columns(data: Dataset) -> Dataset:
-    """The data set as their reader leaves it: categorical features behind the others, and of a binary
-    feature in words the value that comes first is 0. (Mirrored columns would draw other forests.)
+    """Return the data set in the form of the authors' reader.
+
+    Categorical features come last. In a binary feature of words, the first value in the file is 0.
+    (Mirrored columns would give other forests.)
 
     >>> from robustcf.datasets import synthetic_credit
     >>> in_their_columns(synthetic_credit(20)).schema.names[-3:]
@@ -50,18 +52,18 @@ def _first_is_zero(feature: Feature, data: Dataset) -> Feature:
 def same_draw(
     data: Dataset, simulation: int, n_trees: int, simulations: int, rows: int = 5, time_limit: float = 60.0
 ) -> list[dict[str, Any]]:
-    """Naive explanations of one of their simulations, and whether their second forest agrees.
+    """Explain the rows of one of their simulations and check them on their second forest.
 
     Parameters
     ----------
     data : Dataset
-        In their columns, see `in_their_columns`.
+        The data set from `in_their_columns`.
     simulation : int
         Seed of the rows and of the first forest; the second forest's is this plus `simulations`.
     n_trees, simulations : int
-        Their forests' size, and how many simulations they made of it.
+        The size of their forests and the number of their simulations.
     rows : int
-        How many of the five rows are explained.
+        How many of the five rows to explain.
     time_limit : float
         Seconds per row.
 
@@ -69,7 +71,7 @@ def same_draw(
     -------
     list of dict
         One per row, with the columns that `tables` reads. Often several points are equally near, and
-        solvers may choose differently; `ties` counts those that were found, and `valid_least` and
+        solvers may choose different ones. `ties` is the number of such points found. `valid_least` and
         `valid_most` say whether the second forest agrees with the worst and the best of them.
     """
     X = data.encode(data.X)
@@ -114,7 +116,7 @@ def same_draw(
 def _equally_near(
     forest: Forest, data: Dataset, rows: pd.DataFrame, nearest: list[Counterfactual], time_limit: float
 ) -> list[np.ndarray]:
-    """For each row the point that was found, then others exactly as near: optimal for nudged weights."""
+    """Return each row's point, then equally near ones that are optimal for slightly changed weights."""
     before = read_rows(data.schema, rows).numbers
     points = [{} if cf.encoded is None else {cf.encoded.tobytes(): cf.encoded} for cf in nearest]
     for k in range(NUDGES):

@@ -1,4 +1,4 @@
-"""Is it the same number? Intervals of differences, and tests that know how many are made."""
+"""Compare shares: intervals of differences, and tests corrected for multiple testing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from robustcf.stats import LEVEL
 
 @dataclass(frozen=True)
 class Share:
-    """A share of `n` rows that came in clusters: `effect` rows tell as much as one independent row."""
+    """A share of `n` clustered rows; `effect` is the design effect (rows per independent row)."""
 
     value: float
     n: float
@@ -26,16 +26,16 @@ class Share:
 
 
 def clustered_share(successes: Sequence[float], sizes: Sequence[float]) -> Share:
-    """The share over all clusters, with its design effect (at least 1).
+    """Return the share over all clusters with its design effect (at least 1).
 
     Parameters
     ----------
     successes, sizes : sequences of float
-        Per cluster: rows that are valid, and rows.
+        Per cluster: the number of valid rows and of all rows.
 
     Examples
     --------
-    >>> clustered_share([5, 0, 5, 0], [5, 5, 5, 5]).effect  # a cluster is all or nothing
+    >>> clustered_share([5, 0, 5, 0], [5, 5, 5, 5]).effect  # each cluster is all valid or all invalid
     6.67
     >>> clustered_share([3, 2, 3, 2], [5, 5, 5, 5]).effect
     1.0
@@ -46,15 +46,15 @@ def clustered_share(successes: Sequence[float], sizes: Sequence[float]) -> Share
     if not n:
         return Share(math.nan, 0.0)
     p, k = float(good.sum() / n), len(rows)
-    plain = p * (1 - p) / n
-    if k < 2 or plain == 0:
+    independent = p * (1 - p) / n
+    if k < 2 or independent == 0:
         return Share(p, n)
     between = float(((good - p * rows) ** 2).sum()) * k / (k - 1) / n**2
-    return Share(p, n, max(1.0, round(between / plain, 2)))
+    return Share(p, n, max(1.0, round(between / independent, 2)))
 
 
 def wilson_of(share: Share, level: float = LEVEL) -> tuple[float, float]:
-    """The Wilson interval at the effective number of rows, which need not be whole.
+    """Return the Wilson interval for the effective number of rows (not always an integer).
 
     >>> tuple(round(end, 3) for end in wilson_of(Share(1.0, 5)))
     (0.566, 1.0)
@@ -68,7 +68,7 @@ def wilson_of(share: Share, level: float = LEVEL) -> tuple[float, float]:
 
 
 def difference(one: Share, other: Share, level: float = LEVEL) -> tuple[float, float, float]:
-    """`one` - `other` with its interval: Newcombe's, made of the two Wilson intervals.
+    """Return `one` - `other` with Newcombe's interval, built from the two Wilson intervals.
 
     >>> d, low, high = difference(Share(56 / 70, 70), Share(48 / 80, 80))  # Newcombe 1998, table II
     >>> round(d, 4), round(low, 4), round(high, 4)
@@ -81,7 +81,7 @@ def difference(one: Share, other: Share, level: float = LEVEL) -> tuple[float, f
 
 
 def chance_of_fewer(share: Share, target: float) -> float:
-    """P(so few valid rows or fewer | validity = target): small where the target was missed.
+    """Return P(this few valid rows or fewer | validity = target): small if the target is missed.
 
     >>> round(chance_of_fewer(Share(0.5, 10), 0.9), 4)  # 5 or fewer of 10
     0.0016
@@ -92,7 +92,7 @@ def chance_of_fewer(share: Share, target: float) -> float:
 
 
 def chance_of_more(share: Share, target: float) -> float:
-    """P(so many valid rows or more | validity = target): small where the target was surpassed.
+    """Return P(this many valid rows or more | validity = target): small if it is surpassed.
 
     >>> round(chance_of_more(Share(1.0, 10), 0.5), 4)
     0.001
@@ -103,7 +103,7 @@ def chance_of_more(share: Share, target: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given: true at 5 % for all of them together.
+    """Return Holm's adjusted p-values in the given order; they control the family-wise error.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -1,4 +1,4 @@
-"""Robust explanations against benchmarks on the plane of distance and validity, on identical rows."""
+"""Compare robust methods with benchmarks by distance and validity, on identical rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TINY = 1e-12
 
 
 def on_identical_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows for which every method of their data set has a point: the same rows under all of them."""
+    """Return the rows for which every method of the data set has a point."""
     keys = ["simulation", "instance_id"]
     kept = []
     for _, group in rows[rows["valid"].notna()].groupby("dataset", sort=False):
@@ -22,10 +22,10 @@ def on_identical_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """For each benchmark setting: does a robust setting lie nearer and hold at least as often?
+    """Return for each benchmark setting whether a robust setting dominates it, and by how much.
 
-    `margin` is by how much the robust front is more valid at the benchmark's own distance, with a bootstrap
-    interval over simulations in which the front is drawn again each time. See `front_at`.
+    `margin` is the robust front's validity at the benchmark's distance minus the benchmark's validity. Its
+    interval is a bootstrap over simulations that recomputes the front in each draw. See `front_at`.
     """
     lines = []
     for dataset, group in on_identical_rows(rows).groupby("dataset", sort=False):
@@ -65,11 +65,11 @@ def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFr
 
 
 def front_at(distance: np.ndarray, far: np.ndarray, good: np.ndarray) -> np.ndarray:
-    """The best validity to be had at a mean distance, from settings (columns) or two of them at random.
+    """Return the best validity at a mean distance, from one setting (column) or a mix of two.
 
-    Giving some customers the points of one setting and some those of another has the mean distance and
-    validity between the two, so what can be had is the concave hull of the settings. Minus infinity where
-    all of them lie farther. One answer per row of the arrays.
+    If some customers get the points of one setting and the others those of another, mean distance and
+    validity lie between the two. So the achievable values are the concave hull of the settings. The
+    result is minus infinity if all settings lie farther. There is one value per row of the arrays.
 
     >>> front_at(np.array([1.5, 9.0, 0.5]), np.array([[1.0, 2.0]] * 3), np.array([[0.2, 0.8]] * 3))
     array([ 0.5,  0.8, -inf])
@@ -77,7 +77,7 @@ def front_at(distance: np.ndarray, far: np.ndarray, good: np.ndarray) -> np.ndar
     distance = distance[:, None]
     near = far <= distance + TINY
     single = np.where(near, good, -np.inf).max(axis=1)
-    step = far[:, None, :] - far[:, :, None]  # from the nearer, by row, to the farther, by column
+    step = far[:, None, :] - far[:, :, None]  # from the nearer (row) to the farther (column)
     across = near[:, :, None] & ~near[:, None, :] & (step > TINY)
     share = np.where(across, (distance - far)[:, :, None] / np.where(across, step, 1.0), 0.0)
     mixed = good[:, :, None] + share.clip(0, 1) * (good[:, None, :] - good[:, :, None])

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn again: recognisable, with intervals and on axes that show the data."""
+"""Draw the paper's figures again, with intervals and with axes fitted to the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from robustcf.reproduction.paper import SHORT, short
 from robustcf.thresholds import p_star
 
-# Colours and marks of the paper.
+# The paper's colours and markers.
 STYLES: dict[tuple[str, float | None], dict[str, Any]] = {
     ("direct-saa", None): {"color": "blue", "marker": "o", "label": "Direct-SAA"},
     ("robust-saa", 0.1): {"color": "red", "marker": "s", "label": "Robust-SAA, β = 0.1"},
@@ -33,7 +33,7 @@ Line = tuple[str, float | None]
 
 
 def in_order(datasets: Iterable[str]) -> list[str]:
-    """The paper's order, others behind."""
+    """Return data sets in the paper's order, others last."""
     order = {name: i for i, name in enumerate(SHORT)}
     return sorted(set(datasets), key=lambda d: (order.get(d, len(order)), d))
 
@@ -58,7 +58,7 @@ def _legend(figure: Figure, axes: Sequence[Axes], columns: int = 4) -> None:
 
 
 def _lines(table: pd.DataFrame) -> list[tuple[Line, pd.DataFrame]]:
-    """A data set's lines in the order of the styles."""
+    """Return a data set's lines in the order of `STYLES`."""
     found = []
     for (method, beta), _ in STYLES.items():
         own = table["method"] == method
@@ -69,7 +69,7 @@ def _lines(table: pd.DataFrame) -> list[tuple[Line, pd.DataFrame]]:
 
 
 def thresholds() -> Figure:
-    """p* over the target 1 - α and over the size of the forest (Figure 1)."""
+    """Plot p* over the target 1 - α and over the size of the forest (Figure 1)."""
     figure, (left, right) = _panels(2, 4.4, 3.0)
     levels = np.linspace(0.5, 0.995, 100)
     for n, colour in ((50, "blue"), (100, "red"), (200, "#4f7842"), (400, "black")):
@@ -87,7 +87,7 @@ def thresholds() -> Figure:
 
 
 def validity(table: pd.DataFrame, naive: pd.DataFrame | None = None) -> Figure:
-    """Validity over the target 1 - α with intervals, a panel per data set (Figures 3, 9 and 10)."""
+    """Plot validity over the target 1 - α with intervals, per data set (Figures 3, 9 and 10)."""
     datasets = in_order(table["dataset"])
     figure, axes = _panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
@@ -110,7 +110,7 @@ def validity(table: pd.DataFrame, naive: pd.DataFrame | None = None) -> Figure:
 
 
 def pareto(table: pd.DataFrame) -> Figure:
-    """Validity over mean distance on identical rows, a line per method (Figure 4)."""
+    """Plot validity over mean distance on identical rows, a line per method (Figure 4)."""
     datasets = in_order(table["dataset"])
     figure, axes = _panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
@@ -130,7 +130,7 @@ def pareto(table: pd.DataFrame) -> Figure:
 
 
 def changed(table: pd.DataFrame) -> Figure:
-    """Average number of features changed by Direct-SAA over the target (Figure 5)."""
+    """Plot the mean number of features changed by Direct-SAA over the target (Figure 5)."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     own = table[table["method"] == "direct-saa"]
@@ -146,7 +146,7 @@ def changed(table: pd.DataFrame) -> Figure:
 
 
 def times(rows: pd.DataFrame) -> Figure:
-    """Seconds per explanation, boxes over all parameters of a method (Figure 6)."""
+    """Plot seconds per explanation as boxes over all parameters of a method (Figure 6)."""
     datasets = in_order(rows["dataset"])
     kinds = [m for m in dict.fromkeys(m for m, _ in STYLES) if m in set(rows["method"])]
     labels = {m: STYLES[line]["label"].split(",")[0] for line in reversed(STYLES) for m in [line[0]]}
@@ -178,7 +178,7 @@ def times(rows: pd.DataFrame) -> Figure:
 
 
 def trajectory(initial: pd.Series, changes: pd.DataFrame, title: str) -> Figure:
-    """One row: its values below, then its signed changes at rising targets (Figures 2, 7 and 8).
+    """Plot one row's values and its signed changes at rising targets (Figures 2, 7 and 8).
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def trajectory(initial: pd.Series, changes: pd.DataFrame, title: str) -> Figure:
 
 
 def importance(tables: dict[str, pd.DataFrame], most: int = 14) -> Figure:
-    """Permutation importance beside the average change, each normalised (Figures 11 and 12)."""
+    """Plot permutation importance next to the mean change, normalised (Figures 11 and 12)."""
     figure = Figure(figsize=(11, 2.6 * -(-len(tables) // 2) + 0.8), layout="constrained")
     axes = figure.subplots(-(-len(tables) // 2), 2, squeeze=False).ravel().tolist()
     for spare in axes[len(tables) :]:
@@ -231,7 +231,7 @@ def importance(tables: dict[str, pd.DataFrame], most: int = 14) -> Figure:
 
 
 def beside(table: pd.DataFrame) -> Figure:
-    """Our naive validity less the paper's, with the interval of the difference."""
+    """Plot our naive validity minus the paper's, with the interval of the difference."""
     sizes = list(table["n_trees"].unique())
     figure, axes = _panels(len(sizes), 4.4, 3.0)
     for panel, n_trees in zip(axes, sizes, strict=True):
@@ -252,7 +252,7 @@ def beside(table: pd.DataFrame) -> Figure:
 
 
 def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
-    """Direct-SAA under soft votes and under hard ones, where the theory speaks exactly."""
+    """Plot Direct-SAA with soft votes and with hard votes, for which the theory is exact."""
     datasets = [d for d in in_order(soft["dataset"]) if d in set(hard["dataset"])]
     figure, axes = _panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
@@ -273,9 +273,9 @@ def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
 
 
 def predicted(table: pd.DataFrame) -> Figure:
-    """Validity that the explained forest predicts of its own points, and what retraining measures.
+    """Plot the validity predicted by the explained forest against the one measured by retraining.
 
-    Marks grow with the number of points behind them.
+    A marker's size shows its number of points.
     """
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""The rows of all runs, and what is computed from them once."""
+"""The rows of all runs and the tables computed from them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ PARETO = ("naive-100", "saa-100", "isolation", "lof", "robx")
 
 @dataclass(frozen=True)
 class Material:
-    """What the page and the figures are made of.
+    """The data of the page and the figures.
 
-    `sources` are title and place in the paper, `planned` the paper's simulations, per experiment.
+    Per experiment, `sources` has its title and its place in the paper, `planned` the paper's number of
+    simulations.
     """
 
     rows: pd.DataFrame
@@ -53,7 +54,7 @@ class Material:
 
     @cached_property
     def compared(self) -> pd.DataFrame:
-        """Rows of the Pareto figure, where robust methods and a benchmark share a data set."""
+        """Rows of the Pareto figure: data sets with both robust methods and a benchmark."""
         own = self.rows[self.rows["experiment"].isin(PARETO)]
         robust = set(own.loc[own["method"].isin(tables.ROBUST), "dataset"])
         others = set(own.loc[~own["method"].isin(tables.ROBUST), "dataset"])

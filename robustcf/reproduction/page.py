@@ -1,4 +1,4 @@
-"""One page: what was run, ours beside the paper's, the claims tested, and what is not proved."""
+"""Write the results page: runs, comparison with the paper, tested claims, unproved rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from robustcf.reproduction import targets
 from robustcf.reproduction.material import Material
 from robustcf.reproduction.paper import short
 
-DOMINATED = """A benchmark's setting is *dominated* where some Direct- or Robust-SAA setting lies no farther
-on average and is at least as valid, one of them strictly. The settings are few, so each is also held against
-what lies between them. The *front* is the best validity to be had at the benchmark's mean distance with one
-robust setting, with the naive point (τ = 1/2, where the robust ones begin), or with two of these, some
-customers getting the one and some the other. The margin is the front's validity less the benchmark's, with a
-bootstrap interval over simulations."""
+DOMINATED = """A benchmark's setting is *dominated* if some Direct- or Robust-SAA setting has no larger mean
+distance and no lower validity, and is strictly better in one of them. There are few settings, so each
+benchmark is also compared with mixtures of them. The *front* is the best validity at the benchmark's mean
+distance that one robust setting, the naive point (τ = 1/2, where the robust settings begin) or a mixture of
+two of these can reach. In a mixture, some customers get the points of one setting and the others those of
+the other. The margin is the front's validity minus the benchmark's, with a bootstrap interval over
+simulations."""
 ROUNDING = 1e-9
 LABELS = tuple(targets.label_of(*family) for family in targets.FAMILIES)
 
 
 def page(material: Material, figures: Sequence[str]) -> str:
-    """The page in Markdown; figures lie beside it in `figures/`."""
+    """Return the page in Markdown; it links the figures in `figures/`."""
     parts = [
         "# The paper, reproduced",
         _what_was_run(material),
@@ -40,7 +41,7 @@ def page(material: Material, figures: Sequence[str]) -> str:
 
 
 def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Lines as a Markdown table.
+    """Return lines as a Markdown table.
 
     >>> print(markdown([{"a": 1, "b": "x"}]))
     | a | b |
@@ -89,8 +90,8 @@ def _what_was_run(material: Material) -> str:
             }
         )
     total = sum(material.seconds.values()) / 60
-    words = f"Together {total:.0f} minutes; sweeps that ran side by side count one by one."
-    return f"{markdown(lines)}\n\n{words}" if lines else "Nothing has been run."
+    words = f"The total is {total:.0f} minutes; the times of parallel sweeps are added up."
+    return f"{markdown(lines)}\n\n{words}" if lines else "No experiment has been run."
 
 
 def _span(counts: pd.Series) -> str:
@@ -139,7 +140,7 @@ def _naive(material: Material, figures: Sequence[str]) -> str:
 
 
 def _their_draw(table: pd.DataFrame) -> str:
-    """The same tables without chance: the authors' rows, first and second forests."""
+    """Return the tables for the authors' own rows and forests, where chance plays no role."""
     lines = [
         {
             "N": r["n_trees"],
@@ -153,15 +154,15 @@ def _their_draw(table: pd.DataFrame) -> str:
         }
         for r in table.to_dict("records")
     ]
-    words = "With the rows, column order and seeds of the authors' published script (validity in %). Where"
-    words += " several points are equally near, a solver may return any of them; the last range is what the"
-    words += " worst and the best of those that were found would give:"
+    words = "The next table uses the rows, column order and seeds of the authors' published script (validity"
+    words += " in %). If several points are equally near, a solver may return any of them. The last range is"
+    words += " the validity with the worst and with the best of the points found:"
     return f"{words}\n\n{markdown(lines)}" if lines else ""
 
 
 def _verdict(row: Mapping[Any, Any]) -> str:
     if not row["whole"]:
-        return "a part of their rows"
+        return "only some of their rows"
     return "equal, to rounding" if row["equal"] else "ties can explain it" if row["within"] else "differs"
 
 
@@ -171,9 +172,9 @@ def _targets(material: Material, figures: Sequence[str]) -> str:
     found = targets.claims(material.targets, material.paper)
     parts = [
         "## Do Direct-SAA and Robust-SAA reach 1 − α? (Figures 3, 9 and 10)",
-        "Levels 1 − α at which validity lies *significantly* below its target (one-sided, clustered by "
-        "simulation, Holm's correction over all cells of the experiment, no verdict below "
-        f"{targets.FEWEST} simulations); in brackets, levels at which it merely lies below.",
+        "The tables list the levels 1 − α at which validity is *significantly* below its target (one-sided, "
+        "clustered by simulation, Holm's correction over all cells of the experiment, no verdict with fewer "
+        f"than {targets.FEWEST} simulations). Brackets: levels at which it is below, but not significantly.",
     ]
     for name, own in found.groupby("experiment", sort=False):
         lines = []
@@ -202,10 +203,8 @@ def _together(table: pd.DataFrame) -> str:
             found = _points(row["over"], row["low"], row["high"])
             line[row["label"]] = f"**{found}**" if row["missed"] else found
         lines.append(line)
-    words = (
-        "Validity less its target in points, on average over all levels (95 %, Student's, over simulations);"
-    )
-    return f"{words} bold where it lies significantly below 0 (one-sided, Holm).\n\n{markdown(lines)}"
+    words = "Validity minus its target in points, mean over all levels (95 %, Student's t, over simulations);"
+    return f"{words} bold if significantly below 0 (one-sided, Holm).\n\n{markdown(lines)}"
 
 
 def _levels(missed: Sequence[float], below: Sequence[float]) -> str:
@@ -249,7 +248,7 @@ def _pictures(figures: Sequence[str]) -> str:
         ("## Importance beside change (Figures 11, 12)", "importance", lambda n: n == "importance"),
         (
             "## Computation times (Figure 6)",
-            "seconds per explanation; a method's grid is solved together and shared out evenly",
+            "seconds per explanation; a method's grid is solved together and its time divided evenly",
             lambda n: n == "times",
         ),
     ]
@@ -279,7 +278,7 @@ def _beyond(material: Material, figures: Sequence[str]) -> str:
 
 
 def _guarantees(table: pd.DataFrame) -> str:
-    """What Prop. 5 promises of the points on which all stumps agree."""
+    """Return the guarantees of Prop. 5 for the points on which all stumps agree."""
     lines = [
         {
             "data set": r["dataset"],
@@ -291,12 +290,12 @@ def _guarantees(table: pd.DataFrame) -> str:
         }
         for r in table.to_dict("records")
     ]
-    words = "What the finite-sample bound says of these rows at α = 0.05 (medians of the trees needed):"
+    words = "The finite-sample bound for these rows at α = 0.05 (medians of the trees needed):"
     return f"{words}\n\n{markdown(lines)}" if lines else ""
 
 
 def _by_method(summary: pd.DataFrame, recourse: bool = False) -> str:
-    """Validity in % with its interval: a line per data set, a column per method."""
+    """Return a table of validity in % with intervals: data sets as lines, methods as columns."""
     lines = []
     for dataset, own in summary.groupby("dataset", sort=False):
         line: dict[str, Any] = {"data set": f"{dataset} ({short(str(dataset))})"}
@@ -316,7 +315,7 @@ def _proofs(material: Material) -> str:
     words = ", ".join(f"{n:,} {status}" for status, n in counts.items())
     parts = ["## What is proved", f"{len(rows):,} solves: {words}."]
     if left.empty:
-        return "\n\n".join([*parts, "Every one is settled."])
+        return "\n\n".join([*parts, "All of them are settled."])
     made: dict[Any, int] = rows.groupby(["experiment", "dataset"]).size().to_dict()
     lines = [
         {
@@ -328,14 +327,12 @@ def _proofs(material: Material) -> str:
         }
         for key, own in left.groupby(["experiment", "dataset"], sort=False)
     ]
-    words = (
-        f"Not settled within the time limit: {len(left):,}, with their settings and gaps in `unproved.csv`."
-    )
+    words = f"Not settled within the time limit: {len(left):,}. `unproved.csv` lists their settings and gaps."
     parts += [words, markdown(lines)]
     return "\n\n".join(parts)
 
 
 def _named(rows: pd.DataFrame) -> str:
-    """Rows by simulation and name, and how many of their settings if it is more than one."""
+    """Return the rows as simulation:row, with the number of settings if more than one."""
     counts = Counter(rows["simulation"].astype(str) + ":" + rows["instance_id"].astype(str))
     return ", ".join(name if n == 1 else f"{name} (×{n})" for name, n in counts.items())

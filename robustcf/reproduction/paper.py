@@ -1,4 +1,4 @@
-"""The paper's own numbers, read from one small file beside this module."""
+"""The paper's own numbers, read from `paper.toml` next to this module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHORT = {
 
 @dataclass(frozen=True)
 class NaiveTable:
-    """A table of naive validities: shares in [0, 1], each of `simulations` × `rows` explanations."""
+    """A table of naive validities in [0, 1], each over `simulations` × `rows` explanations."""
 
     source: str
     experiment: str
@@ -33,7 +33,7 @@ class NaiveTable:
 
 @dataclass(frozen=True)
 class TargetClaim:
-    """Where the text says that Direct-SAA misses 1 - α; everywhere else it reaches it."""
+    """Data sets on which, according to the text, Direct-SAA misses 1 - α; it reaches it elsewhere."""
 
     source: str
     experiment: str
@@ -43,19 +43,19 @@ class TargetClaim:
 
 @dataclass(frozen=True)
 class Paper:
-    """Everything that our numbers are set beside."""
+    """All numbers of the paper that we compare with."""
 
     naive: tuple[NaiveTable, ...]
     datasets: Mapping[str, tuple[int, ...]]
     targets: tuple[TargetClaim, ...]
 
     def claim(self, experiment: str) -> TargetClaim | None:
-        """What it says of the targets in this experiment, if it made it."""
+        """Return the paper's claim about the targets in this experiment, if any."""
         return next((c for c in self.targets if c.experiment == experiment), None)
 
 
 def paper() -> Paper:
-    """The numbers as printed.
+    """Return the numbers as printed.
 
     >>> paper().naive[0].validity["spambase"], paper().datasets["compas"]
     (0.17, (5278, 5, 2, 0, 3, 0))
@@ -70,7 +70,7 @@ def paper() -> Paper:
 
 
 def short(dataset: str) -> str:
-    """The paper's letters for a data set; other sets go by their own name.
+    """Return the paper's letters for a data set, or its own name for other sets.
 
     >>> short("spambase"), short("mine")
     ('S', 'mine')

@@ -1,4 +1,4 @@
-"""What moves: signed changes of encoded points, one row's path over rising targets, average change."""
+"""Signed changes of encoded points, and the choice of a row for a trajectory figure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from robustcf.schema.schema import Schema
 
 
 def feature_values(schema: Schema, encoded: np.ndarray) -> pd.DataFrame:
-    """Encoded rows with one column per feature on its [0, 1] scale; a category by its place."""
+    """Return encoded rows with one [0, 1] column per feature; a category by its index."""
     columns = {}
     for j, feature in enumerate(schema.features):
         part = encoded[:, int(schema.column_start[j]) : int(schema.column_start[j + 1])]
         if feature.kind == "categorical" and part.shape[1]:
-            place = part.argmax(axis=1) if part.shape[1] > 1 else part[:, 0]
-            columns[feature.name] = place / max(len(feature.values) - 1, 1)
+            index = part.argmax(axis=1) if part.shape[1] > 1 else part[:, 0]
+            columns[feature.name] = index / max(len(feature.values) - 1, 1)
         else:
             columns[feature.name] = part[:, 0] if part.shape[1] else np.zeros(len(encoded))
     return pd.DataFrame(columns)
 
 
 def signed_changes(schema: Schema, before: np.ndarray, after: np.ndarray) -> pd.DataFrame:
-    """Change of each feature on its [0, 1] scale, row by row; a changed category counts as 1."""
+    """Return each feature's change on its [0, 1] scale, per row; a changed category counts 1."""
     moved = feature_values(schema, after) - feature_values(schema, before)
     for feature in schema.features:
         if feature.kind == "categorical":
@@ -31,7 +31,7 @@ def signed_changes(schema: Schema, before: np.ndarray, after: np.ndarray) -> pd.
 
 
 def most_telling(rows: pd.DataFrame) -> tuple[int, str] | None:
-    """The (simulation, instance) whose Direct-SAA path takes the most steps, all of them optimal."""
+    """Return the (simulation, instance) with the most steps on an all-optimal Direct-SAA path."""
     own = rows[rows["method"] == "direct-saa"]
     proved = own.groupby(["simulation", "instance_id"])["status"].transform(lambda s: (s == "optimal").all())
     own = own[proved]

@@ -1,9 +1,9 @@
-"""The tables: validity by method, ours beside the paper's, what is not proved.
+"""Tables: validity by method, comparison with the paper, unproved rows.
 
-All of them are made of one frame of rows, a line per (experiment, data set, simulation, row, method):
+Each is computed from one frame with a line per (experiment, data set, simulation, row, method):
 `experiment, dataset, simulation, instance_id, method, alpha, beta, parameter, voting, n_trees, status,
 distance, n_changed, seconds, predicted_validity, gap, valid` (share of the retrained forests that agree)
-and `forests` (how many they were).
+and `forests` (the number of retrained forests).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from robustcf.stats import cluster_bootstrap
 METHOD = ["method", "alpha", "beta", "parameter"]
 SETTLED = ("optimal", "no_recourse", "relaxed", "heuristic")
 ROBUST = ("direct-saa", "robust-saa")
-ROUNDED = 0.005 + 1e-9  # the paper prints whole per cents
+ROUNDED = 0.005 + 1e-9  # the paper prints whole percentages
 
 
 def share_of(rows: pd.DataFrame) -> Share:
-    """Validity of rows that have a point, clustered by simulation."""
+    """Return the validity of rows that have a point, clustered by simulation."""
     pointed = rows[rows["valid"].notna()]
     parts = pointed.groupby("simulation")["valid"].agg(["sum", "size"])
     return clustered_share(parts["sum"].tolist(), parts["size"].tolist())
 
 
 def validity_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Per experiment, data set and method: validity, distance, features changed, seconds.
+    """Return validity, distance, features changed and seconds by experiment, data set, method.
 
-    Relaxed and best-reachable points count, as in the paper. Intervals of the validity are Wilson's at
-    the effective number of rows, those of the distance a bootstrap over simulations.
+    Relaxed and best-reachable points count, as in the paper. Validity has Wilson intervals for the
+    effective number of rows. Distance has bootstrap intervals over simulations.
     """
     lines = []
     for key, group in rows.groupby(["experiment", "dataset", *METHOD], dropna=False, sort=False):
@@ -65,10 +65,10 @@ def validity_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_their_draw(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Naive validity on the authors' own rows and forests, beside what they print of them.
+    """Return naive validity on the authors' own rows and forests, with the printed numbers.
 
-    `least` and `most` are the validities with the worst and the best of the equally near points that were
-    found for each row: as far as ties alone can move the number, at least.
+    `least` and `most` are the validities with the worst and the best of the equally near points found
+    for each row. So ties alone can change the number at least within this range.
     """
     lines = []
     for table in paper.naive:
@@ -89,10 +89,10 @@ def on_their_draw(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Naive validity, ours less the paper's, with the 95 % interval of that difference.
+    """Return naive validity, ours minus the paper's, with the 95 % interval of the difference.
 
-    Their number is a sample too: of as many rows as the paper says, which are taken to hang
-    together within a simulation as ours do.
+    The paper's number is a sample too. Its size is as printed, and its design effect is assumed to be
+    the same as ours.
     """
     lines = []
     for table in paper.naive:
@@ -122,7 +122,7 @@ def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def unproved(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every solve that ended without a proof, by name."""
+    """Return all solves that ended without a proof."""
     columns = ["experiment", "dataset", "n_trees", "simulation", "instance_id", *METHOD, "status", "gap"]
     return rows.loc[~rows["status"].isin(SETTLED), columns].reset_index(drop=True)
 
@@ -130,7 +130,7 @@ def unproved(rows: pd.DataFrame) -> pd.DataFrame:
 def predicted_and_measured(
     rows: pd.DataFrame, edges: Sequence[float] = (0, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
 ) -> pd.DataFrame:
-    """Points binned by their predicted validity, and how often retrained forests agreed with them."""
+    """Return the mean predicted and measured validity of points, binned by prediction."""
     pointed = rows[rows["valid"].notna() & rows["predicted_validity"].notna()]
     bins = pd.cut(pointed["predicted_validity"], list(edges), include_lowest=True)
     table = pointed.groupby(["dataset", bins], observed=True).agg(

@@ -1,4 +1,4 @@
-"""Do Direct-SAA and Robust-SAA reach 1 - α? Each level by itself, and all levels together."""
+"""Test whether Direct-SAA and Robust-SAA reach 1 - α: each level alone, and all levels together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robustcf.reproduction.paper import Paper
 from robustcf.reproduction.tables import METHOD, ROBUST, share_of
 
 SIGNIFICANT = 0.05
-FEWEST = 10  # simulations for a verdict
+FEWEST = 10  # simulations needed for a verdict
 FAMILIES = (("direct-saa", None), ("robust-saa", 0.1), ("robust-saa", 0.05))
 
 
@@ -22,10 +22,10 @@ def label_of(method: str, beta: float | None) -> str:
 
 
 def targets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does the validity reach 1 - α? Each cell is tested both ways, Holm's correction over all of a frame.
+    """Test each cell's validity against 1 - α in both directions, with Holm's correction.
 
-    `verdict` is "missed" or "surpassed" where that is significant at 5 % together, else "open"; and
-    "open" below `FEWEST` simulations, which cannot tell how rows of one simulation hang together.
+    `verdict` is "missed" or "surpassed" if significant at a family-wise level of 5 %, else "open". With
+    fewer than `FEWEST` simulations it is "open": the correlation within a simulation is then unknown.
     """
     own = rows[rows["method"].isin(ROBUST)]
     lines = []
@@ -50,7 +50,7 @@ def targets(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def claims(tested: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Per data set: the levels at which each method misses its target, beside what the paper says."""
+    """Return per data set the levels that each method misses, and the paper's claim."""
     lines = []
     for (experiment, dataset), mine in tested.groupby(["experiment", "dataset"], sort=False):
         claim = paper.claim(str(experiment))
@@ -69,11 +69,11 @@ def claims(tested: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def together(rows: pd.DataFrame) -> pd.DataFrame:
-    """Validity less its target on average over all levels: whoever reaches each of them does not lie below 0.
+    """Test whether validity minus its target, averaged over all levels, is below 0.
 
-    One number per simulation, so that rows and levels may hang together as they like; then Student's
-    one-sided test over simulations, with Holm's correction over all lines of a frame. It sees a small
-    shortfall at every level, which no level shows by itself.
+    Each simulation gives one number, so rows and levels may be correlated. The test is Student's
+    one-sided t-test over simulations, with Holm's correction over all lines of a frame. It detects a
+    small shortfall at every level that no single level shows.
     """
     own = rows[rows["method"].isin(ROBUST) & rows["valid"].notna()]
     own = own.assign(over=own["valid"] - (1 - own["alpha"]))

@@ -336,7 +336,7 @@ def test_the_page_and_every_figure_are_made_and_small() -> None:
     text = page(made, list(drawn))
     assert "![validity over the target](figures/validity-saa-100.png)" in text
     assert "| spambase | isolation-forest | 20 |" in text
-    assert "Every one is settled." in text
+    assert "All of them are settled." in text
 
 
 def test_the_path_shown_is_the_one_with_the_most_steps() -> None:

@@ -43,9 +43,9 @@ def test_length_and_classes() -> None:
 @pytest.mark.parametrize(
     ("frame", "labels", "message"),
     [
-        (FRAME, np.array([1]), "2 rows, labels of shape"),
+        (FRAME, np.array([1]), "2 rows need as many labels, not shape"),
         (FRAME, np.array([0.5, 1.0]), "labels must be whole numbers"),
-        (FRAME[["job", "age", "planet"]], np.array([0, 1]), "not the schema's features, in order"),
+        (FRAME[["job", "age", "planet"]], np.array([0, 1]), "the columns must be the schema's features, in the same order"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(frame: pd.DataFrame, labels: np.ndarray, message: str) -> None:

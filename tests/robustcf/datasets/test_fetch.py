@@ -114,12 +114,12 @@ def test_a_damaged_copy_stays_until_a_good_one_replaces_it(address: str, tmp_pat
     [
         ("missing", "404"),
         ("broken", "503"),
-        ("truncated", f"broke off after {len(BODY) - 20} of {len(BODY)} bytes"),
+        ("truncated", f"stopped after {len(BODY) - 20} of {len(BODY)} bytes"),
         ("shorter", f"it has {len(BODY) - 12} bytes, not {len(BODY)}"),
         ("wrong", "its SHA-256 is not"),
         ("page", "it has 20 bytes"),
-        ("longer", f"offers {len(BODY) + 999_999} bytes where at most {len(BODY)} are expected"),
-        ("endless", f"sent more than the {len(BODY)} bytes"),
+        ("longer", f"offers {len(BODY) + 999_999} bytes, but at most {len(BODY)} are expected"),
+        ("endless", f"sent more than the expected {len(BODY)} bytes"),
         ("to-ftp", "redirects to ftp://"),
         ("to-file", "file:///etc/Tiny.csv' is not allowed"),
         ("to-itself", "redirect"),
@@ -131,7 +131,7 @@ def test_a_bad_answer_leaves_nothing_and_says_what_to_do(
     with pytest.raises(DatasetError) as caught:
         fetch("tiny", f"{address}/{how}", tmp_path, registry=REGISTRY)
     assert message in str(caught.value)
-    assert "Download Tiny.csv by hand and set ROBUSTCF_DATA to its folder" in str(caught.value)
+    assert "Download Tiny.csv manually and set ROBUSTCF_DATA to its folder" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -147,7 +147,7 @@ def test_an_endless_answer_of_a_file_that_may_differ_is_cut_off(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(fetch.__globals__, "SIZE_CAP", 1_000_000)
-    with pytest.raises(DatasetError, match="sent more than the 1000000 bytes"):
+    with pytest.raises(DatasetError, match="sent more than the expected 1000000 bytes"):
         fetch("loose", f"{address}/endless", tmp_path, registry=REGISTRY)
     assert list(tmp_path.iterdir()) == []
 
@@ -163,7 +163,7 @@ def test_a_transfer_that_takes_too_long_is_given_up(
 
 @pytest.mark.parametrize("base", ["ftp://example.org/x", "file:///etc", "data:text/plain,x", "example.org"])
 def test_only_web_addresses_are_opened(tmp_path: Path, base: str) -> None:
-    with pytest.raises(DatasetError, match="neither an http nor an https address"):
+    with pytest.raises(DatasetError, match="is not an http or https address"):
         fetch("tiny", base, tmp_path, registry=REGISTRY)
 
 
@@ -174,14 +174,14 @@ def test_a_redirect_from_https_back_to_http_is_not_followed() -> None:
 
 
 def test_no_network_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"cannot be reached: .*Download Tiny.csv by hand"):
+    with pytest.raises(DatasetError, match=r"cannot be reached: .*Download Tiny.csv manually"):
         fetch("tiny", "http://127.0.0.1:1", tmp_path, registry=REGISTRY)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(address: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(DatasetError, match="could not be kept in"):
+    with pytest.raises(DatasetError, match="could not be stored in"):
         fetch("tiny", f"{address}/good", tmp_path / "file", registry=REGISTRY)
 
 
