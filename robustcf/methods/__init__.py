@@ -1,4 +1,4 @@
-"""What is demanded of an explanation: the methods as values, and the families that answer them."""
+"""The methods as values, and the families that solve them (docs/methods.md)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The key of an answer: one digest of everything that determines it.
 
-Two answers to the same customer row are answers to the same question if and only if their keys are
-equal. An earlier answer may be copied, and a stopped run may be resumed, only where the keys agree.
+Two answers to the same customer row answer the same question if and only if their keys are equal. An earlier
+answer may be copied, and a stopped run may be resumed, only where the keys agree.
 
-Time limits are not part of the key: a proof is a proof, however long it took. The other methods of the
-run are not part of it either. They can only decide which of several equally near points is returned.
+Time limits are not part of the key, because a proof does not depend on the time it took. The other methods of
+the run are not part of it either. They only affect which of several equally near points is returned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from robustcf.forest.forest import Label
 from robustcf.methods.base import Method
 
 OWN_SOLVERS = ("auto", "engine", "oracle")  # these use no random numbers
-VERSIONS = ("robustcf", "numpy", "scikit-learn")  # an upgrade may mend a false proof or change a detector
+VERSIONS = ("robustcf", "numpy", "scikit-learn")  # an upgrade may fix a wrong proof or change a detector
 
 
 def answer_key(
@@ -41,18 +41,17 @@ def answer_key(
     Parameters
     ----------
     method : Method
-        Every field counts, those of a nested method too.
+        Every field counts, also those of a nested method.
     forest, schema : str
         Fingerprints.
     target : label
-        The class that is wanted; None asks for the other class.
+        The target class; None means the class that the row does not have.
     voting, solver : str
         As given to `Explainer`.
     seed : int
-        Counts only where a method or its solver draws random numbers.
+        Counts only if the method or its solver draws random numbers.
     training : str, optional
-        `training_digest` of the rows that the explained forest has seen. Counts only for methods that
-        look at them.
+        `training_digest` of the explained forest's training rows. Counts only for methods that use them.
     versions : mapping
         Version of each package in `VERSIONS`.
 
@@ -84,7 +83,7 @@ def answer_key(
 
 
 def method_value(method: Any) -> Any:
-    """Return a method with all its fields, as JSON holds it.
+    """Return a method with all its fields as a JSON value.
 
     >>> from robustcf.methods import IsolationForest
     >>> method_value(IsolationForest(0.1))["method"]
@@ -97,7 +96,7 @@ def method_value(method: Any) -> Any:
 
 
 def training_digest(X: np.ndarray, y: np.ndarray) -> str:
-    """Return the SHA-256 of encoded rows and their labels, in their order.
+    """Return the SHA-256 of encoded rows and their labels, in the given order.
 
     >>> X, y = np.zeros((2, 1)), np.array(["a", "b"])
     >>> training_digest(X, y) == training_digest(X, y[::-1])

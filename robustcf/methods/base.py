@@ -1,8 +1,8 @@
-"""What a method is, and what its family of solvers is made from.
+"""The base class of all methods, and the inputs of their families.
 
-A method is a frozen dataclass that says what an explanation must satisfy. It also knows what the rest of
-the product needs to know of it: its name and title, the voting it counts, whether it looks at training
-rows, and the family that answers it. Values import no solver: a family is imported when it is made.
+A method is a frozen dataclass that says what an explanation must satisfy. It also carries its name and title,
+the voting that it counts, whether it uses training rows, and the family that solves it. Methods import no
+solver: a family is imported only when it is built.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class Method:
-    """A demand on the forest's score for the target class, and perhaps on the point's plausibility.
+    """A demand on the target class's score, and possibly on the point's plausibility.
 
     Subclasses are frozen dataclasses. They set `name`, `label`, `alpha`, `beta` and `parameter`, and
-    define `threshold`. A subclass of another package is found by its entry point in the group
+    define `threshold`. Another package registers its subclass with an entry point in the group
     `robustcf.methods`.
     """
 
     name: ClassVar[str]  # in configs and tables
     label: ClassVar[str]  # in reports and on the terminal
-    symbol: ClassVar[str] = "parameter"  # what `parameter` is called in titles
+    symbol: ClassVar[str] = "parameter"  # the name of `parameter` in titles
     needs_training: ClassVar[bool] = False
-    proves: ClassVar[bool] = True  # False for heuristics, whose points nothing is proved about
-    promises: ClassVar[bool] = False  # whether it asks for robustness: a retrained forest should agree
-    voting: Voting | None = None  # the votes it counts; None: the explainer's
+    proves: ClassVar[bool] = True  # False for heuristics, which prove nothing
+    promises: ClassVar[bool] = False  # whether it aims at robustness against retraining
+    voting: Voting | None = None  # the votes it counts; None means the explainer's
 
-    # Every method has these three; they tell the rows of a run's tables apart.
+    # Every method has these three; they identify its rows in a run's tables.
     if TYPE_CHECKING:
 
         @property
@@ -52,30 +52,30 @@ class Method:
         def parameter(self) -> float | None: ...
 
     def threshold(self, n_trees: int) -> float:
-        """τ(N, α): the score that the explained forest must give."""
-        raise NotImplementedError(f"{type(self).__name__} defines no threshold")
+        """Return τ(N, α) (eq. 5): the score that the explained forest must give."""
+        raise NotImplementedError(f"{type(self).__name__} does not define threshold()")
 
     @property
     def title(self) -> str:
-        """The method and its parameters, as people read them."""
+        """The method and its parameters as text for people."""
         return title(self.label, self.symbol, self.alpha, self.beta, self.parameter)
 
     def family(self, setting: Setting) -> Family[Any]:
-        """Make the solver of this method and of all methods with the same `family_key`."""
+        """Build the solver of this method and of all methods with the same `family_key`."""
         return setting.thresholds(self.voting or setting.voting)
 
     def family_key(self) -> Hashable:
-        """Methods with equal keys are answered together, with shared bounds."""
+        """Return the key of the family; methods with equal keys are solved together."""
         return ("thresholds", self.voting)
 
     def guarantee(self, setting: Setting, numbers: np.ndarray) -> Guarantee | None:
-        """Return what is proved about retrained forests for a customer; normally nothing."""
+        """Return the proved guarantee about retrained forests; most methods have none."""
         return None
 
 
 @dataclass
 class Setting:
-    """What families are made from: the forest, the schema, and the training rows if there are any."""
+    """The inputs of every family: forest, schema, voting, seed and training rows."""
 
     forest: Forest
     schema: Schema
@@ -85,7 +85,7 @@ class Setting:
     _thresholds: dict[Voting, Thresholds] = field(default_factory=dict)
 
     def thresholds(self, voting: Voting | None = None) -> Thresholds:
-        """The family that asks for a score and nothing else; compiled once per voting."""
+        """Return the family of score thresholds; it is built once per voting."""
         from robustcf.methods.threshold_family import Thresholds
 
         chosen = voting or self.voting
@@ -95,13 +95,13 @@ class Setting:
 
     @property
     def rows(self) -> Training:
-        """The training rows; the explainer has checked that they are there."""
+        """The training rows; the explainer has checked that they were given."""
         assert self.training is not None
         return self.training
 
 
 def title(label: str, symbol: str, alpha: float | None, beta: float | None, parameter: float | None) -> str:
-    """Write a method and its parameters.
+    """Return the title of a method with its parameters.
 
     >>> title("Robust-SAA", "parameter", 0.05, 0.1, None)
     'Robust-SAA, α = 0.05, β = 0.1'
@@ -111,12 +111,15 @@ def title(label: str, symbol: str, alpha: float | None, beta: float | None, para
 
 
 def check_alpha(alpha: float) -> None:
-    """Refuse a level outside (0, 1/2]."""
+    """Raise a ValueError unless alpha lies in (0, 1/2]."""
     if not 0 < alpha <= 0.5:
         raise ValueError(f"alpha is {alpha}; it must lie in (0, 1/2]")
 
 
 def check_threshold_method(method: Method) -> None:
-    """Refuse a method that cannot set the threshold of another one."""
+    """Raise a ValueError unless a method can set the threshold of another one."""
     if method.needs_training or method.voting is not None:
-        raise ValueError(f"{type(method).__name__} sets no threshold; combine Naive, DirectSAA or RobustSAA")
+        raise ValueError(
+            f"method is {type(method).__name__}, which cannot set the threshold; "
+            "use Naive, DirectSAA or RobustSAA"
+        )

@@ -1,6 +1,6 @@
-"""What every family of methods takes and gives back.
+"""The interface of all families of methods.
 
-A *family* answers one row for all methods of its kind together.
+A *family* solves one row for all methods of its kind together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ M = TypeVar("M", bound="Method", contravariant=True)
 
 @dataclass
 class Answer:
-    """One (row, method) on its way from the engine to the judge."""
+    """The engine's answer for one row and method, before the model checks it."""
 
     status: Status
     numbers: np.ndarray | None = None
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Customer:
-    """The customer: numbers and encoded row, and the class that is wanted."""
+    """One customer as numbers and as an encoded row, and the target class."""
 
     numbers: np.ndarray
     encoded: np.ndarray
@@ -50,7 +50,7 @@ class Customer:
 
 @dataclass(frozen=True)
 class Tools:
-    """What a family solves with, until `end`; `best` remembers the best reachable scores."""
+    """The engine and limits of a row; `best` caches the best reachable scores."""
 
     engine: Engine
     each: Limits
@@ -60,20 +60,20 @@ class Tools:
 
     @property
     def limits(self) -> Limits:
-        """Of the next solve: no more than is left of the row's time."""
+        """Limits of the next solve, within the row's remaining time."""
         left = self.end - time.monotonic()
         return self.each if left >= self.each.seconds else replace(self.each, seconds=max(left, 0.01))
 
 
 class Family(Protocol[M]):
-    """Methods that are answered together."""
+    """Solves all methods of one kind together."""
 
     def answers(self, row: Customer, methods: Sequence[M], tools: Tools) -> list[Answer]: ...
 
     def penalty(self, row: Customer, method: M, point: np.ndarray) -> float:
-        """What is added to the distance at a point, computed anew."""
+        """Return the penalty that is added to the distance, recomputed from the point."""
         ...
 
     def complaints(self, row: Customer, method: M, answer: Answer, encoded: np.ndarray) -> list[str]:
-        """What is wrong with an answer besides score, distance and schema; normally nothing."""
+        """Return further errors of an answer, besides score, distance and schema."""
         ...

@@ -1,8 +1,8 @@
-"""The methods that exist, by name: those of robustcf, and those that installed packages add.
+"""All methods by name: those of robustcf, and those of installed packages.
 
-Another package adds a method with an entry point in the group `robustcf.methods`: the method's name, and
-its class, a frozen dataclass that extends `Method`. It then works in `Explainer`, configs, tables, reports
-and `verify`.
+Another package adds a method with an entry point in the group `robustcf.methods`. The entry point has the
+method's name and its class, a frozen dataclass that extends `Method`. The method then works in `Explainer`,
+configs, tables, reports and `verify`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLUGINS = "robustcf.methods"
 
 @cache
 def methods_by_name() -> dict[str, type[Method]]:
-    """Return every known method's class by its name.
+    """Return the class of every known method by its name.
 
     >>> methods_by_name()["direct-saa"].label
     'Direct-SAA'
@@ -44,13 +44,15 @@ def methods_by_name() -> dict[str, type[Method]]:
         if not (is_method and hasattr(kind, "__dataclass_fields__")):
             raise TypeError(f"{where} is not a dataclass that extends Method")
         if kind.name != plugin.name or kind.name in found:
-            raise TypeError(f"{where}: its name {kind.name!r} is taken, or not that of the entry point")
+            raise TypeError(
+                f"{where}: its name {kind.name!r} is already taken, or differs from the entry point's"
+            )
         found[kind.name] = kind
     return found
 
 
 def title_of(name: str, alpha: float | None, beta: float | None, parameter: float | None) -> str:
-    """Write a method of a run's table; an unknown name stays as it is.
+    """Return the title of a method in a run's table; an unknown name stays as it is.
 
     >>> title_of("isolation-forest", None, None, 0.1)
     'Isolation forest, contamination = 0.1'
@@ -61,5 +63,5 @@ def title_of(name: str, alpha: float | None, beta: float | None, parameter: floa
 
 
 def is_own(name: str) -> bool:
-    """Whether a method is one of robustcf's own, which `verify` knows from the paper."""
+    """Whether a method is robustcf's own; `verify` can recompute its threshold."""
     return any(kind.name == name for kind in OWN)

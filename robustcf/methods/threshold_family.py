@@ -1,4 +1,4 @@
-"""The family that asks for a score and nothing else; the other families build on it."""
+"""The family of score thresholds (eq. 5); the other families build on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Thresholds:
-    """The nearest point whose score reaches the threshold."""
+    """Finds the nearest point whose score reaches the threshold (eq. 2)."""
 
     def __init__(self, forest: Forest, schema: Schema, voting: Voting) -> None:
         self.forest, self.schema, self.voting = forest, schema, voting
@@ -32,7 +32,7 @@ class Thresholds:
         self.votes = {c: leaf_votes(self.geometry, c, voting) for c in forest.classes}
 
     def demands(self, target: Label, methods: Sequence[Method]) -> list[int]:
-        """Integer votes that each method needs."""
+        """Return the integer votes that each method needs."""
         taus = [method.threshold(len(self.forest)) for method in methods]
         return [votes_needed(self.geometry, target, self.voting, tau) for tau in taus]
 
@@ -43,7 +43,7 @@ class Thresholds:
     def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
         demands = self.demands(row.target, methods)
         problem, moves = self.problem(row, demands[0])
-        # trees whose vote is settled were folded into the first demand
+        # Trees with a single outcome were folded into the first demand.
         folded = demands[0] - int(problem.demand[0])
         solutions = solve_grid(problem, [d - folded for d in demands], tools.engine, tools.limits)
         answers = [answer_of(s, problem, moves, row.numbers) for s in solutions]
@@ -61,17 +61,20 @@ class Thresholds:
     def _add_best_score(
         self, stuck: list[Answer], problem: Problem, moves: Moves, row: Customer, folded: int, tools: Tools
     ) -> None:
-        """The best reachable score (once per set of reachable cells), and the nearest point there."""
-        where = moves.own.tobytes() if self.schema.has_rules else b""  # rules look at the customer's place
+        """Add the best reachable score and the nearest point that reaches it.
+
+        The score is cached per set of reachable cells.
+        """
+        where = moves.own.tobytes() if self.schema.has_rules else b""  # rules depend on the own place
         key = (self.voting, row.target, moves.allowed.tobytes() + moves.missing.tobytes(), where)
         best = tools.best.get(key) or highest_score(problem, tools.engine, tools.limits)
-        if best.votes >= best.at_most or time.monotonic() < tools.end:  # one cut short is not for others
+        if best.votes >= best.at_most or time.monotonic() < tools.end:  # do not cache a result cut short
             tools.best[key] = best
         for answer in stuck:
             answer.reason = "the best reachable score is not known: no point that reaches it was found"
         if best.choice is None:
             return
-        # Scores that differ only by the rounding of soft votes are one score, as in `votes_needed`.
+        # Scores that differ only by the rounding of soft votes count as equal, as in `votes_needed`.
         rounding = len(self.forest) if self.voting == "soft" else 0
         nearest = solve_grid(problem, [best.votes - rounding], tools.engine, tools.limits)[0]
         if nearest.choice is None:
@@ -95,14 +98,14 @@ _STATUS: dict[str, Status] = {
 
 
 def answer_of(solution: Solution, problem: Problem, moves: Moves, numbers: np.ndarray) -> Answer:
-    """A solution in terms of the customer's numbers."""
+    """Turn a solution into an answer in the customer's numbers."""
     if solution.choice is None:
         return concluded(solution, None)
     return concluded(solution, numbers_at(problem, solution.choice, moves, numbers))
 
 
 def concluded(solution: Solution, point: np.ndarray | None) -> Answer:
-    """The answer that a search allows, by how it ended; `point` is what it found, as numbers."""
+    """Return the answer for a search's outcome and the point that it found."""
     status = _STATUS[solution.status]
     if point is None:
         bound = solution.lower_bound if status == "timeout" else math.nan
@@ -111,6 +114,6 @@ def concluded(solution: Solution, point: np.ndarray | None) -> Answer:
 
 
 def numbers_at(problem: Problem, choice: np.ndarray, moves: Moves, numbers: np.ndarray) -> np.ndarray:
-    """The chosen cells' numbers; a feature that stays in its cell keeps its own."""
+    """Return the chosen cells' numbers; features without a number keep their own."""
     point: np.ndarray = moves.number[problem.cell[problem.start[:-1] + choice]]
     return np.where(np.isnan(point), numbers, point)

@@ -1,4 +1,4 @@
-"""Methods that ask for a score and nothing else."""
+"""Methods that demand only a score."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Naive(Method):
-    """Score of at least 1/2 for the target class against the rest; promises nothing of a retrained forest.
+    """Score of at least 1/2 for the target class (eq. 2b), without robustness.
 
-    With two classes, that is what `predict` asks for. With three or more it is enough for `predict`, and more
-    than it needs: the class with most votes wins, also with fewer than half. `optimal` and `no_recourse` then
-    speak of the score of 1/2; a nearer point may be predicted as the target, or one where none has the score.
+    With two classes, this is exactly what `predict` needs. With three or more classes it is sufficient but
+    not necessary: the class with the most votes wins, even with less than half. `optimal` and `no_recourse`
+    then refer to the score of 1/2. `predict` may give the target at a nearer point, or where no point has
+    this score.
 
     >>> Naive().threshold(100)
     0.5
@@ -39,7 +40,10 @@ class Naive(Method):
 
 @dataclass(frozen=True)
 class DirectSAA(Method):
-    """Score of at least p*(N, α) (eq. 7): valid for a retrained forest with probability 1 - α.
+    """Score of at least p*(N, α) (eq. 7).
+
+    If single trees vote for the target with probability p*, a retrained forest agrees with probability 1 - α
+    (Prop. 1).
 
     >>> round(DirectSAA(alpha=0.05).threshold(100), 3)
     0.586
@@ -61,7 +65,7 @@ class DirectSAA(Method):
 
 @dataclass(frozen=True)
 class RobustSAA(Method):
-    """Direct-SAA with a confidence margin around p* (eq. 8), for difficult data.
+    """Direct-SAA with a confidence margin above p* (eq. 8).
 
     >>> round(RobustSAA(alpha=0.05, beta=0.1).threshold(100), 3)
     0.667
@@ -85,10 +89,10 @@ class RobustSAA(Method):
 
 @dataclass(frozen=True)
 class ConvexApproximation(Method):
-    """Every tree must agree (eq. 10): τ = 1, always on hard votes, whatever the explainer's voting.
+    """Every tree must agree (eq. 10): τ = 1, always on hard votes.
 
-    Each answer carries the finite-sample guarantee of Prop. 5 at `alpha` (`Counterfactual.guarantee`)
-    and the number of trees that the wished `delta` would need.
+    Each answer has the finite-sample guarantee of Prop. 5 at `alpha` (`Counterfactual.guarantee`), with the
+    number of trees that `delta` would need.
 
     >>> ConvexApproximation(alpha=0.05).threshold(100)
     1.0
@@ -109,7 +113,8 @@ class ConvexApproximation(Method):
             raise ValueError(f"delta is {self.delta}; it must lie strictly between 0 and 1")
         if self.voting != "hard":
             raise ValueError(
-                "the convex approximation counts hard votes; soft ones are infeasible nearly everywhere"
+                f"voting is {self.voting!r}; the convex approximation needs 'hard', "
+                "because soft votes are infeasible nearly everywhere"
             )
 
     def threshold(self, n_trees: int) -> float:

@@ -1,4 +1,4 @@
-"""The training rows, for methods that look at them, and the paper's distance as a plain l1 metric."""
+"""Training rows, and the paper's distance as an l1 metric."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from robustcf.schema.schema import Schema
 
 
 class Training:
-    """Rows that the forest was trained on; checked once.
+    """The rows that the forest was trained on, checked once.
 
     Parameters
     ----------
     forest, schema
-        What is explained.
+        The explained forest and its schema.
     X, y : ndarray
-        Encoded rows, and labels in the forest's terms.
+        Encoded rows, and labels among the forest's classes.
     targets : labels
-        Classes that explanations may be asked for; each must occur.
+        Possible target classes; each must occur in `y`.
     voting : {"soft", "hard"}
         How the forest predicts the rows.
     """
@@ -54,14 +54,14 @@ class Training:
         self.predicted = cache(self._predicted)
 
     def labelled(self, target: Label) -> np.ndarray:
-        """Encoded rows whose label is the target."""
+        """Return the encoded rows whose label is the target."""
         rows: np.ndarray = self.X[self.y == target]
         return rows
 
     def _predicted(self, target: Label) -> np.ndarray:
-        """Distinct rows that the forest predicts as the target, complete ones, as numbers.
+        """Return the distinct complete rows predicted as the target, as numbers.
 
-        Rows at distance 0 of each other (alike in all that the distance sees) count once.
+        Rows at distance 0 of each other count once.
         """
         mine = self.forest.predict(self.X, self.voting) == self.forest.class_index(target)
         rows = self.X[mine & ~np.isnan(self.X).any(axis=1)]
@@ -73,7 +73,7 @@ class Training:
 
 
 def coordinates(schema: Schema, numbers: np.ndarray) -> np.ndarray:
-    """Rows as points whose l1 distance is the paper's f.
+    """Return rows as points whose l1 distance is the paper's f (eq. 2a).
 
     >>> from robustcf.schema import Feature
     >>> a, b = Feature("a", "continuous", low=0, high=4), Feature("b", "categorical", values="xyz")

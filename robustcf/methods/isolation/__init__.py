@@ -1,1 +1,1 @@
-"""Points that an isolation forest of the target class accepts."""
+"""Plausible points: an isolation forest of the target class accepts them."""

@@ -1,11 +1,11 @@
-"""Plausible points: an isolation forest of the target class must accept them.
+"""The family of plausible points, which an isolation forest must accept.
 
-scikit-learn's decision is that the mean path length reaches a bound,
+scikit-learn accepts a point if the sum of its path lengths reaches a bound:
 
     Σ_t (depth + c(n) - 1) ≥ -log2(-offset) · N_if · c(ψ)
 
-(the paper's eq. for A, with its sign put right). Path lengths become integer votes of a second
-condition, so the isolation trees are more trees of the same exact problem.
+This is the paper's equation for A with the sign corrected. Path lengths become integer votes of a second
+condition, so the isolation trees are additional trees of the same exact problem.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from robustcf.solve.highs import Highs
 from robustcf.solve.milp import MilpEngine
 
 UNIT = 2**40  # one step of a path in fixed point
-STARTS = 15  # training rows to start a search from
-MOST_ROWS = 2000  # training rows that are looked at for starts
-BAND = 1e-9  # sums of path lengths this close to the bound may fall either way in floating point
+STARTS = 15  # training rows that a search starts from
+MOST_ROWS = 2000  # training rows among which the starts are chosen
+BAND = 1e-9  # floating-point sums of path lengths this close to the bound may fall on either side
 
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """One fitted isolation forest, its trees joined to the explained forest's."""
+    """A fitted isolation forest, with its trees appended to the explained forest's."""
 
     model: Any
     geometry: Geometry
@@ -52,13 +52,13 @@ class Detector:
     cells: np.ndarray
 
     def accepts(self, encoded: np.ndarray) -> np.ndarray:
-        """scikit-learn's own word."""
+        """Return scikit-learn's own decision for each point."""
         inlier: np.ndarray = self.model.predict(np.atleast_2d(encoded)) == 1
         return inlier
 
 
 class Isolation:
-    """The nearest point that reaches the threshold and passes the isolation forest."""
+    """Finds the nearest point with the score that the isolation forest accepts."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class Isolation:
         }
 
     def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
-        """The threshold alone first: its nearest point is often plausible, and bounds from below if not."""
+        """Solve for the threshold alone first, then for both conditions.
+
+        The nearest point of the threshold alone is often plausible. If not, it is a lower bound.
+        """
         answers = self.thresholds.answers(row, methods, tools)
         open_ = [i for i, alone in enumerate(answers) if alone.status != "no_recourse"]
         if not open_:
@@ -91,7 +94,7 @@ class Isolation:
         for i, p in at.items():
             reaching = [choice for choice in known if p.reaches(choice)]
             best = min(reaching, key=p.objective, default=None)
-            alone = answers[i]  # the score alone: its proved optimum bounds the two conditions together
+            alone = answers[i]  # a proved optimum for the score alone is a lower bound for both conditions
             proved = (
                 best is not None
                 and alone.status == "optimal"
@@ -109,7 +112,7 @@ class Isolation:
         solutions = solve_grid(problem, wanted, tools.engine, tools.limits, known) if hard else []
         for i, solution in zip(hard, solutions, strict=True):
             alone, answers[i] = answers[i], answer_of(solution, problem, moves, row.numbers)
-            if answers[i].status == "no_recourse":  # both together
+            if answers[i].status == "no_recourse":  # for both conditions together
                 answers[i] = (
                     alone if alone.status == "timeout" else self._relaxed(row, at[i], moves, detector, tools)
                 )
@@ -135,7 +138,7 @@ class Isolation:
         alone: list[Answer],
         detector: Detector,
     ) -> list[np.ndarray]:
-        """Choices that reach both conditions, where a point of the threshold alone is not the answer."""
+        """Return choices to start from, unless a point of the threshold alone is optimal."""
         plain = [self._choice_at(problem, detector, alone[i].numbers) for i in at]
         starts = [choice for choice in plain if choice is not None]
         rows: list[np.ndarray] | None = None
@@ -153,7 +156,7 @@ class Isolation:
     def _choice_at(
         self, problem: Problem, detector: Detector, numbers: np.ndarray | None
     ) -> np.ndarray | None:
-        """A point as a choice of the joint problem, whose cells are finer."""
+        """Return a point as a choice of the joint problem, which has smaller cells."""
         if numbers is None:
             return None
         encoded = encode(self.thresholds.schema, numbers[None, :])[0]
@@ -161,9 +164,9 @@ class Isolation:
         return choice_within(problem, detector.geometry.start[:-1] + cells)
 
     def _near_rows(self, row: Customer, moves: Moves, detector: Detector) -> np.ndarray:
-        """Cells of the training rows that fail the two conditions least, the nearest first.
+        """Return the cells of the training rows closest to both conditions.
 
-        Features stay at home where the customer may not follow.
+        Features keep the customer's own value where the row's value is not allowed.
         """
         start = detector.geometry.start[:-1]
         cells = np.where(moves.allowed[start + detector.cells], detector.cells, moves.own) + start
@@ -182,12 +185,12 @@ class Isolation:
         detector: Detector,
         tools: Tools,
     ) -> Answer:
-        """The threshold kept, the longest mean path that it leaves, and the nearest point there."""
+        """Keep the threshold, minimise the relaxation of plausibility, then the distance."""
         turned = swapped(problem)
         best: BestScore = highest_score(turned, tools.engine, tools.limits)
         if best.choice is None:
-            return Answer("timeout", reason="no point found that reaches the score, plausible or not")
-        rounding = len(detector.model.estimators_)  # path lengths that differ by less are one length
+            return Answer("timeout", reason="no point with the score was found, plausible or not")
+        rounding = len(detector.model.estimators_)  # smaller differences of path lengths are rounding
         nearest = solve_grid(turned, [best.votes - rounding], tools.engine, tools.limits, [best.choice])[0]
         choice = best.choice if nearest.choice is None else nearest.choice
         short = (int(turned.demand[0]) - int(turned.votes_of(choice)[0])) / UNIT / detector.scale
@@ -201,14 +204,12 @@ class Isolation:
         )
         answer.numbers = numbers_at(turned, choice, moves, row.numbers)
         if unproved > 0:
-            answer.reason = (
-                f"{answer.reason}, of which at most {unproved:.4g} might be avoidable (time limit)"
-            )
+            answer.reason = f"{answer.reason}; at most {unproved:.4g} of it might be avoidable (time limit)"
         return answer
 
 
 def _with_highs(tools: Tools) -> Tools:
-    """HiGHS behind our own engine, which is at its best with the forest's trees alone."""
+    """Put HiGHS behind the own engine, which is weaker on isolation trees."""
     if tools.engine.name != "engine":
         return tools
     return replace(tools, engine=HandOver(tools.engine, MilpEngine(Highs())))
@@ -219,7 +220,7 @@ def _with_demand(problem: Problem, demand: int) -> Problem:
 
 
 def fit_model(rows: np.ndarray, contamination: float | str, n_trees: int, seed: int) -> Any:
-    """scikit-learn's isolation forest of the training rows labelled with a target."""
+    """Fit scikit-learn's isolation forest to the training rows of a target class."""
     return SklearnIsolationForest(n_estimators=n_trees, contamination=contamination, random_state=seed).fit(
         rows
     )
@@ -278,7 +279,10 @@ def _trees_of(model: Any) -> Trees:
 
 
 def _path_lengths(model: Any) -> np.ndarray:
-    """depth + c(n) - 1 of every node, as scikit-learn adds them up (its depths count nodes)."""
+    """Return depth + c(n) - 1 of every node, as in scikit-learn.
+
+    scikit-learn's depths count nodes.
+    """
     return np.concatenate(
         [
             e.tree_.compute_node_depths() + _average_path(e.tree_.n_node_samples) - 1.0
@@ -288,7 +292,7 @@ def _path_lengths(model: Any) -> np.ndarray:
 
 
 def _average_path(n: Any) -> Any:
-    """c(n): mean path length of an unsuccessful search in a binary tree of n samples."""
+    """Return c(n), the mean path length of a failed search in a tree of n samples."""
     n = np.asarray(n, dtype=np.float64)
     large = np.maximum(n, 3.0)
     value = 2.0 * (np.log(large - 1.0) + np.euler_gamma) - 2.0 * (large - 1.0) / large

@@ -1,4 +1,4 @@
-"""A fitted isolation forest as plain arrays, so that a run folder can keep it without pickle."""
+"""Store a fitted isolation forest as plain arrays, without pickle."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from robustcf.methods.isolation.family import _path_lengths, _trees_of
 
 
 def pack_isolation(model: Any) -> bytes:
-    """The trees, each node's path length, the offset and the sample size, as an npz file.
+    """Return an npz file with the trees, path lengths, offset and sample size.
 
-    The same model gives the same bytes. `robustcf.verify.isolation` reads them.
+    The same model gives the same bytes. `robustcf.verify.isolation` reads the file.
     """
     trees = _trees_of(model)
     arrays = {

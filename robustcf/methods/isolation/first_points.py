@@ -1,6 +1,6 @@
-"""Good points for two conditions at once (score and plausibility), found before any proof is tried.
+"""Find good points for score and plausibility together, before the proof.
 
-The nearer the first point, the more of an isolation forest's hundreds of leaves a reduction drops.
+A nearer first point lets the reduction drop more of the isolation forest's leaves.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from robustcf.solve.contract import cheapest
 from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
 from robustcf.solve.walk import cheapest_choice
 
-SHRUNK, CLIMBED = 6, 15  # training rows that are moved back to the customer; that are climbed from
-ENOUGH = 3  # points found by climbing that suffice
-WORDS = 35_000_000  # of 64 leaves each, that a walk may look at for each second of the time limit
-MOST_SECONDS = 60.0  # of the limit that count
+SHRUNK, CLIMBED = 6, 15  # training rows moved back towards the customer; training rows to climb from
+ENOUGH = 3  # stop climbing after this many points
+WORDS = 35_000_000  # words of 64 leaves that a walk may read per second of the time limit
+MOST_SECONDS = 60.0  # a longer time limit counts as this long
 
 
 def joint_starts(
     p: Problem, seeds: Iterable[np.ndarray], rows: list[np.ndarray], lower: float
 ) -> list[np.ndarray]:
-    """Choices that reach every demand, each made cheap by local moves; none if none was found.
+    """Return choices that reach every demand, each made cheaper by local moves.
 
-    The moves start from the customer's own place, from `seeds`, and from training rows (`rows`, the
-    most promising first): those that reach the demands shrink back to the customer. Where nothing
-    is found, votes of one condition are added and then of the other. A cost of `lower` cannot be
-    beaten and ends the search.
+    The moves start from the customer's own place, from `seeds`, and from those training rows that reach the
+    demands (`rows`, the most promising first). If nothing is found, moves add votes of one condition and then
+    of the other. The search ends at the cost `lower`, which no choice can beat. The list may be empty.
     """
     found: list[np.ndarray] = []
     for start in (cheapest(p), *seeds):
@@ -48,9 +47,9 @@ def joint_starts(
 
 
 def walked(p: Problem, best: np.ndarray, time_limit: float) -> tuple[np.ndarray, bool]:
-    """The cheapest choice met on a walk over all that are cheaper than `best`, and whether it ended.
+    """Enumerate cheaper choices; return the cheapest and whether it is proved.
 
-    The limit sets the walk's length beforehand, not by the clock, so that runs repeat.
+    The time limit sets the amount of work in advance instead of stopping by the clock, so that runs repeat.
     """
     upper = p.objective(best)
     small = reduce(p, upper)
@@ -60,13 +59,13 @@ def walked(p: Problem, best: np.ndarray, time_limit: float) -> tuple[np.ndarray,
 
 
 def _cross_climbs(p: Problem, start: np.ndarray) -> list[np.ndarray]:
-    """Votes of one condition added until none can be, then of the other without loss of the first."""
+    """Add votes of one condition as long as possible, then votes of the other one."""
     free = p._replace(demand=p.demand.copy())
     free.demand[1] = np.iinfo(np.int64).min // 4
     return [climb_votes(swapped(p), climb_votes(first, start)) for first in (p, free)]
 
 
 def swapped(p: Problem) -> Problem:
-    """The problem with its first two conditions, score and path length, in each other's place."""
+    """Return the problem with score and path length, its conditions, swapped."""
     order = [1, 0, *range(2, len(p.demand))]
     return p._replace(votes=np.ascontiguousarray(p.votes[order]), demand=p.demand[order])

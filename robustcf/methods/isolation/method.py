@@ -1,4 +1,4 @@
-"""The isolation forest as a method: plausible points only."""
+"""The isolation forest as a method: only plausible points."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IsolationForest(Method):
-    """The score of `method`, at a point that an isolation forest of the target class accepts.
+    """The score of `method`, at a point that an isolation forest accepts.
 
-    The isolation forest (scikit-learn's, 50 trees) is fitted on the training rows labelled with the
-    target class; its own `predict` is 1 at every point returned. Where no point has both, the score
-    is kept and the plausibility relaxed as little as possible (`relaxed`). Points within rounding of
-    the isolation forest's threshold do not count as accepted.
+    The isolation forest (scikit-learn's, 50 trees) is fitted on the training rows labelled with the target
+    class. Its own `predict` is 1 at every point returned. If no point satisfies both conditions, the score is
+    kept and plausibility is relaxed as little as possible (status `relaxed`). Points within rounding of the
+    isolation forest's threshold do not count as accepted.
 
     Parameters
     ----------
     contamination : float in (0, 0.5] or "auto"
-        Share of the training rows that count as outliers: the higher, the stricter.
+        Share of the training rows that count as outliers; a higher share is stricter.
     method : Naive, DirectSAA or RobustSAA
         Sets the threshold.
 

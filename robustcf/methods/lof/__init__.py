@@ -1,1 +1,1 @@
-"""Points near training rows of the target class: the 1-LOF penalty of the paper's appendix."""
+"""Points near training rows of the target class: the paper's 1-LOF penalty."""

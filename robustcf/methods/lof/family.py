@@ -1,12 +1,14 @@
-"""Nearest point under the 1-LOF penalty: min f(x, x0) + λ · lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)).
+"""The family of the 1-LOF penalty.
 
-One problem per training row xᵢ considered, in which xᵢ is the nearest to x. For a fixed share
-μ ∈ [0, 1] of the penalty's slope, each is bounded below by a plain problem with other costs,
+It minimises f(x, x0) + λ · lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)).
+
+There is one problem per training row xᵢ considered, in which xᵢ is the row nearest to x. For a fixed share
+μ ∈ [0, 1] of the penalty's slope, it is bounded below by a plain problem with other costs,
 
     min Σ_f [f(x, x0) + μ λ lrd f(x, xᵢ)] + (1 - μ) λ lrd Δ,
 
-which the engines solve; every point met is a candidate. What these bounds leave open is solved as
-an integer program (`lofmilp`).
+which the engines solve. Every point found is a candidate. Rows that these bounds leave open are solved as
+integer programs (`milp.py`).
 """
 
 from __future__ import annotations
@@ -34,19 +36,20 @@ from robustcf.solve.grid import solve_grid
 if TYPE_CHECKING:
     from robustcf.methods.lof.method import LocalOutlierFactor
 
-TOLERANCE = 1e-9  # relative: bounds this close to the best point prove it
+TOLERANCE = 1e-9  # relative: a bound this close to the best value proves it
 SHARES = 4  # values of μ tried between 0 and 1
 
 
 class Outlier:
-    """The threshold family with a 1-LOF penalty on top."""
+    """The threshold family with an additional 1-LOF penalty."""
 
     def __init__(self, thresholds: Thresholds, training: Training) -> None:
         self.thresholds, self.training = thresholds, training
         for target in training.targets:
             if len(training.predicted(target)) < 2:
                 raise ValueError(
-                    f"LocalOutlierFactor needs two distinct training rows that are predicted as {target!r}"
+                    "LocalOutlierFactor needs two distinct training rows that the forest predicts "
+                    f"as {target!r}"
                 )
 
     def neighbours(self, row: Customer, method: LocalOutlierFactor) -> Neighbours:
@@ -82,7 +85,7 @@ class Outlier:
 
 @dataclass
 class _Bounds:
-    """Per training row, what the objective is at least: `proved` by finished searches, `seen` by any."""
+    """Lower bounds per training row: `proved` by finished searches, `seen` by any."""
 
     proved: np.ndarray
     seen: np.ndarray
@@ -93,7 +96,7 @@ class _Bounds:
             self.proved[i] = max(self.proved[i], bound)
 
     def outcome(self, upper: float) -> Outcome:
-        """How the whole search ended: only bounds of finished searches prove the best value."""
+        """Return how the search ended; only `proved` bounds prove the best value."""
         if float(self.proved.min()) >= upper - TOLERANCE * abs(upper):
             return Finished()
         return CutShort(float(self.seen.min()))
@@ -101,7 +104,7 @@ class _Bounds:
 
 @dataclass
 class _Search:
-    """One customer and weight: the best point so far, and bounds row by row."""
+    """The search for one customer and weight, with the best point so far."""
 
     thresholds: Thresholds
     row: Customer
@@ -124,7 +127,7 @@ class _Search:
         (self.demand,) = self.thresholds.demands(self.row.target, [self.method])
 
     def consider(self, point: np.ndarray) -> float:
-        """A point that reaches the threshold; its objective."""
+        """Record a point that reaches the threshold; return its objective."""
         moved = distance(self.thresholds.schema, self.row.numbers, point)
         value = moved + self.method.weight * self.near.outlier_factor(point)
         if value < self.upper:
@@ -132,11 +135,11 @@ class _Search:
         return value
 
     def closed(self, bound: float) -> bool:
-        """Whether a bound leaves nothing (or within the gap allowed, nothing worth the time)."""
+        """Whether a bound leaves nothing better, up to the allowed gap."""
         return bound >= self.upper - max(TOLERANCE, self.method.gap) * abs(self.upper)
 
     def run(self, plain: Answer) -> _Bounds:
-        """All training rows, the most promising first; the bounds that remain."""
+        """Search all training rows, the most promising first; return their bounds."""
         bounds = _Bounds(
             proved=self._at_least(plain.objective if plain.status == "optimal" else 0.0),
             seen=self._at_least(plain.lower_bound),
@@ -152,13 +155,13 @@ class _Search:
         return bounds
 
     def _at_least(self, nearest: float) -> np.ndarray:
-        """The objective at each training row, where the threshold alone costs at least `nearest`.
+        """Return a lower bound on the objective for each training row.
 
-        f(x, xᵢ) ≥ f(x0, xᵢ) - f(x, x0), and f(x, x0) ≥ nearest.
+        The threshold alone costs f(x, x0) ≥ nearest, and f(x, xᵢ) ≥ f(x0, xᵢ) - f(x, x0).
         """
         slope = self.method.weight * self.near.density
         if any(f.cost_table is not None for f in self.thresholds.schema.features):
-            flat: np.ndarray = nearest + slope * self.near.delta  # a table's costs are no distance
+            flat: np.ndarray = nearest + slope * self.near.delta  # table costs need not be a metric
             return flat
         apart = self.near.distances(self.row.numbers)
         turn = np.where(slope > 1.0, np.maximum(nearest, apart - self.near.delta), nearest)
@@ -166,7 +169,7 @@ class _Search:
         return least
 
     def _bound(self, i: int, bounds: _Bounds) -> float:
-        """Raise row i's bounds by a few plain problems; returns the share μ that gave the best one."""
+        """Raise row i's bounds by a few plain problems; return the best share μ."""
         slope, delta = self.method.weight * self.near.density[i], self.near.delta[i]
         best_share, low, high, share = 0.0, 0.0, 1.0, 1.0
         for _ in range(SHARES + 1):
@@ -185,7 +188,7 @@ class _Search:
                 break
             if time.monotonic() >= self.end:
                 break
-            if reach > delta:  # the penalty still slopes here: more of it
+            if reach > delta:  # the penalty increases here: a larger share bounds better
                 low = share
             else:
                 high = share
@@ -195,7 +198,10 @@ class _Search:
         return best_share
 
     def plain_problem(self, i: int, share: float) -> tuple[Problem, Moves, float]:
-        """The plain problem that bounds row i at a share μ, its moves, and the constant to add."""
+        """Return the plain problem that bounds row i at a share μ.
+
+        Also returns its moves and the constant (1 - μ) λ lrd Δ.
+        """
         slope = self.method.weight * float(self.near.density[i])
         moves = self.points.moves(self.moves, self.points.own + share * slope * self.points.other[i])
         votes = self.thresholds.votes[self.row.target]

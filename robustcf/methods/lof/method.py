@@ -1,4 +1,4 @@
-"""The local outlier factor as a method: a penalty on points far from training rows."""
+"""The local outlier factor as a method: a penalty on distant points."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalOutlierFactor(Method):
-    """The score of `method`, at least distance plus `weight` times the point's 1-LOF.
+    """The score of `method` at the least distance plus `weight` times the 1-LOF.
 
-    The penalty is λ · lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)), where xᵢ is the nearest to x of the customer's
-    ten nearest training rows among those that the forest predicts as the target (see `outlier.py`).
+    The penalty is λ · lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)). Here xᵢ is the row nearest to x among the customer's
+    `neighbours` nearest training rows that the forest predicts as the target (see `neighbours.py`).
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class LocalOutlierFactor(Method):
     method : Naive, DirectSAA or RobustSAA
         Sets the threshold.
     neighbours : int
-        How many training rows are considered.
+        Number of training rows to consider.
     gap : float
-        Relative gap at which the search stops and says `feasible`; 0 proves the optimum.
+        Relative gap at which the search stops with the status `feasible`; 0 proves the optimum.
         The paper uses 0.1 on Online News for λ ≥ 0.1.
 
     Examples
@@ -50,9 +50,9 @@ class LocalOutlierFactor(Method):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.weight) and self.weight >= 0):
-            raise ValueError(f"weight is {self.weight}; it must be a number of at least 0")
+            raise ValueError(f"weight is {self.weight}; it must be a finite number of at least 0")
         if self.neighbours < 1:
-            raise ValueError(f"neighbours is {self.neighbours}; at least one is needed")
+            raise ValueError(f"neighbours is {self.neighbours}; it must be at least 1")
         if not 0 <= self.gap < 1:
             raise ValueError(f"gap is {self.gap}; it must lie in [0, 1)")
         check_threshold_method(self.method)

@@ -1,10 +1,10 @@
-"""The integer program of the 1-LOF problem in which one given training row is the nearest.
+"""The integer program of the 1-LOF problem for one given nearest training row.
 
-The leaves, questions and score row are those of `solve.milp`. On top, weights w on the points of
-each feature say where in its cells x lies; distances are linear in w. Between two points of a
-feature without list or step lies their mixture. Mixing points that are not neighbours overstates
-distances, which can only help the rows that say "no other training row is nearer": where a solution
-does that, the program is solved again with binaries that forbid it.
+Leaves, questions and score rows are those of `solve.milp`. In addition, weights w on the points of each
+feature say where in its cells x lies, and distances are linear in w. On a feature without list or step, a
+mixture of two points is a value between them. Mixing points that are not neighbours overstates distances.
+This can only help the constraints "no other training row is nearer". If a solution does so, the program is
+solved again with binaries that forbid it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from robustcf.solve.highs import Highs
 from robustcf.solve.milp import Backend, Milp, MilpEngine, _cut_off, _questions, build_model, choice_of
 from robustcf.solve.scale import factor_for
 
-SNAP = 1e-7  # a weight this close to 1 is 1
+SNAP = 1e-7  # a weight this close to 1 counts as 1
 
 
 @dataclass
 class Found:
-    """Points met (the last one best), bounds on all others, and the solver's nodes.
+    """Points found (the best one last), lower bounds, and the solver's nodes.
 
-    `proved` is the bound of solves that finished, `seen` that of all.
+    `proved` is the bound of finished solves, `seen` the bound of all solves.
     """
 
     points: list[np.ndarray]
@@ -46,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the points' weights stand among the program's columns."""
+    """Positions of the points' weights among the program's columns."""
 
     point: np.ndarray  # position in `Points` of each weight
     feature: np.ndarray
@@ -67,10 +67,10 @@ def solve_row(
     limits: Limits,
     engine: Engine,
 ) -> Found:
-    """Points better than `upper` with row i the nearest, or the proof that there is none.
+    """Return points better than `upper` with row i the nearest, or a proof of none.
 
-    `problem` is a plain problem whose costs bound the objective; what costs more than `limit`
-    in it cannot be better.
+    `problem` is a plain problem whose costs bound the objective from below. A choice that costs more than
+    `limit` in it cannot be better.
     """
     limit = limit + 1e-9 * abs(upper)
     small = restrict(problem, problem.cost <= limit, limit)
@@ -105,7 +105,7 @@ def solve_row(
         nearest = bool(reach[i] <= reach.min() + near.tie)
         if nearest or not points.between.any() or time.monotonic() >= end:
             if result.status == "optimal" and limits.gap == 0.0 and nearest:
-                # exact but for the solver's tolerances: the point's own value is the bound
+                # Exact up to the solver's tolerances: the point's own value is the bound.
                 value = _value(points, layout, result.x, slope, near, i)
                 found.raise_to(min(value, result.bound / factor + 1e-6 * abs(upper)), finished=True)
             return found
@@ -113,7 +113,7 @@ def solve_row(
 
 
 def _group(small: Problem) -> tuple[dict[int, int], Problem]:
-    """Options that no leaf tells apart made one; the group of each cell."""
+    """Merge options that no leaf distinguishes; also return each cell's group."""
     new = np.zeros(len(small.cost) + 1, dtype=bool)
     new[small.start[:-1]] = True
     for e in range(len(small.feature)):
@@ -141,7 +141,7 @@ def _model(
     upper: float,
     apart: bool,
 ) -> tuple[Milp, _Layout]:
-    """The program; `apart` forbids to mix points that are not neighbours."""
+    """Build the program; `apart` forbids mixing points that are not neighbours."""
     base = build_model(p)
     kept = np.array([int(c) in group_of_cell for c in points.cell])
     at = np.flatnonzero(kept)
@@ -149,8 +149,8 @@ def _model(
     group = np.array([group_of_cell[int(c)] for c in points.cell[at]], dtype=np.int64)
     n_base, n = len(base.cost), len(at)
     layout = _Layout(at, feature, group, n_base, n_base + n)
-    least, unit = 1e-9 * near.unit, factor_for(near.unit)  # distances enter the rows near 1
-    room = max(upper / slope - float(near.delta[i]), least) if slope > 0 else least  # f(x, xᵢ) beyond Δ
+    least, unit = 1e-9 * near.unit, factor_for(near.unit)  # scales the distances in the rows to about 1
+    room = max(upper / slope - float(near.delta[i]), least) if slope > 0 else least  # most of f(x, xᵢ) - Δ
     pieces = _pieces(points, layout) if apart else []
     n_columns = n_base + n + 1 + len(pieces)
     rows: list[tuple[list[int], list[float], float, float]] = _membership(p, layout)
@@ -171,7 +171,7 @@ def _model(
     binary = np.zeros(n_columns, dtype=bool)
     binary[n_base : n_base + n] = ~points.between[feature]
     binary[layout.extra + 1 :] = True
-    # the new rows come first: the score rows stay last
+    # The new rows come first, because the score rows must stay last.
     model = Milp(
         cost=cost,
         matrix=sp.csr_matrix(sp.vstack([matrix, wide], format="csr")),
@@ -186,7 +186,7 @@ def _model(
 
 
 def _indicator(p: Problem, question: np.ndarray, f: int, g: int) -> tuple[list[int], list[float], float]:
-    """Columns and factors that say "feature f lies in group g", and the constant beside them."""
+    """Return columns, factors and the constant of "feature f lies in group g"."""
     size = int(p.start[f + 1] - p.start[f])
     q = int(question[f])
     if size == 1:
@@ -202,7 +202,7 @@ def _indicator(p: Problem, question: np.ndarray, f: int, g: int) -> tuple[list[i
 
 
 def _membership(p: Problem, layout: _Layout) -> list[tuple[list[int], list[float], float, float]]:
-    """The weights of a group's points add up to 1 if x lies there, else to 0."""
+    """Return the rows: a group's weights sum to 1 if x lies in it, else to 0."""
     question, _ = _questions(p)
     rows = []
     for f in range(p.n_features):
@@ -214,7 +214,7 @@ def _membership(p: Problem, layout: _Layout) -> list[tuple[list[int], list[float
 
 
 def _pieces(points: Points, layout: _Layout) -> list[tuple[int, int]]:
-    """Pairs of neighbouring points (as weights), in groups of three or more that may be mixed."""
+    """Return pairs of neighbouring points that may be mixed."""
     pieces = []
     for k in range(len(layout.point) - 1):
         same = layout.feature[k] == layout.feature[k + 1] and layout.group[k] == layout.group[k + 1]
@@ -226,7 +226,7 @@ def _pieces(points: Points, layout: _Layout) -> list[tuple[int, int]]:
 def _adjacent(
     p: Problem, layout: _Layout, pieces: list[tuple[int, int]]
 ) -> list[tuple[list[int], list[float], float, float]]:
-    """One piece is chosen in a group where x lies, and only its two ends have weight."""
+    """Return the rows: one piece of x's group is chosen; only its ends have weight."""
     question, _ = _questions(p)
     rows: list[tuple[list[int], list[float], float, float]] = []
     touching: dict[int, list[int]] = {}
@@ -257,7 +257,7 @@ def _matrix(
 def _point(
     points: Points, layout: _Layout, x: np.ndarray, choice: np.ndarray, numbers: np.ndarray
 ) -> np.ndarray:
-    """The numbers that the weights mean."""
+    """Return the numbers that the weights stand for."""
     point = numbers.copy()
     weight = np.clip(x[layout.first : layout.first + len(layout.point)], 0.0, 1.0)
     for f, g in enumerate(choice):
@@ -277,7 +277,7 @@ def _point(
 
 
 def _value(points: Points, layout: _Layout, x: np.ndarray, slope: float, near: Neighbours, i: int) -> float:
-    """The objective that the weights have."""
+    """Return the objective at the given weights."""
     weight = x[layout.first : layout.first + len(layout.point)]
     reach = max(float(near.delta[i]), float(weight @ points.other[i][layout.point]))
     return float(weight @ points.own[layout.point]) + slope * reach

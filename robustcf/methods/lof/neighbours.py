@@ -1,8 +1,9 @@
-"""The 1-LOF of the paper's appendix: a point's reachability to the customer's nearest training rows.
+"""The 1-LOF of the paper's appendix.
 
-Of the distinct training rows that the forest predicts as the target, the ten nearest to the customer
-are considered. Δ(xᵢ) is the distance of xᵢ to its own nearest neighbour among all of those rows, and
-lrd(xᵢ) = 1 / max(Δ(xᵢ), Δ(1NN(xᵢ))) = 1 / Δ(xᵢ), since no neighbour is lonelier than its own.
+The k nearest to the customer of the distinct training rows that the forest predicts as the target are
+considered (k = 10 by default). Δ(xᵢ) is the distance of xᵢ to its nearest neighbour among all of those
+rows. The density is lrd(xᵢ) = 1 / max(Δ(xᵢ), Δ(1NN(xᵢ))) = 1 / Δ(xᵢ), because xᵢ is a neighbour of 1NN(xᵢ)
+and hence Δ(1NN(xᵢ)) ≤ Δ(xᵢ).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.spatial.distance import cdist
 from robustcf.methods.training import coordinates
 from robustcf.schema.schema import Schema
 
-TIE = 1e-8  # of a feature's weight: rows this close to being the nearest count as the nearest
+TIE = 1e-8  # in units of the largest feature weight: rows this close to the nearest count as nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class Neighbours:
 
     @property
     def unit(self) -> float:
-        """The scale of the distances: what the heaviest feature costs over its whole range."""
+        """The scale of the distances: the largest weight of a feature."""
         return max((f.cost_weight for f in self.schema.features), default=0.0) or 1.0
 
     @property
@@ -42,7 +43,7 @@ class Neighbours:
         return len(self.rows)
 
     def distances(self, point: np.ndarray) -> np.ndarray:
-        """f(x, xᵢ) for each row; features that the customer lacks do not count."""
+        """Return f(x, xᵢ) for each row, without the customer's missing features."""
         return np.array(
             [
                 math.fsum(
@@ -55,14 +56,17 @@ class Neighbours:
         )
 
     def outlier_factor(self, point: np.ndarray) -> float:
-        """lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)) with xᵢ the nearest row (the least value on a tie)."""
+        """Return lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)) for the nearest row xᵢ.
+
+        On a tie, the least value counts.
+        """
         reach = self.distances(point)
         nearest = reach <= reach.min() + self.tie
         return float((self.density * np.maximum(self.delta, reach))[nearest].min())
 
 
 def neighbours_of(schema: Schema, rows: np.ndarray, customer: np.ndarray, k: int) -> Neighbours:
-    """The k distinct rows nearest to a customer (the first ones on a tie).
+    """Return the k distinct rows nearest to a customer (the first ones on a tie).
 
     Parameters
     ----------

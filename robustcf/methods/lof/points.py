@@ -1,8 +1,8 @@
-"""Every number that a feature may take where a distance to some row bends: the points of a 1-LOF problem.
+"""The points of a 1-LOF problem: the numbers where a distance to some row bends.
 
-Between two neighbouring points of one cell, the distances to the customer and to all training rows
-considered are straight lines. Least sums of distances are therefore found on points; only a
-combination of several conditions can lie between them, and only on features without list or step.
+Between two neighbouring points of one cell, the distances to the customer and to all training rows considered
+are linear. A sum of distances is therefore least at a point. Only several conditions together can require a
+value between points, and only on features without list or step.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from robustcf.problem.moves import Moves
 from robustcf.schema.actionability import may_become, move_costs, on_step, reach
 from robustcf.schema.schema import Feature
 
-MOST_STEPS = 1000  # multiples of a step that are listed one by one
+MOST_STEPS = 1000  # most multiples of a step that are listed one by one
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
     """Points of all features, one after the other.
 
-    `cell` is the geometry's, `own` the distance to the customer, `other[i]` that to row i; `between`
-    says per feature whether numbers between its points are allowed, `complete` whether the points
-    (and what lies between) are all there is.
+    - `cell`: the geometry's cell.
+    - `own`, `other[i]`: distances to the customer and to row i.
+    - `between`: per feature, whether numbers between its points are allowed.
+    - `complete`: whether the points, and the numbers between them, are all allowed values.
     """
 
     start: np.ndarray
@@ -38,7 +39,7 @@ class Points:
     complete: bool
 
     def moves(self, moves: Moves, price: np.ndarray) -> Moves:
-        """The cheapest point of each cell at a price per point, as moves."""
+        """Return the cheapest point of each cell at the given prices, as moves."""
         cost = np.full(len(moves.cost), np.inf)
         np.minimum.at(cost, self.cell, price)
         number = np.full(len(moves.cost), np.nan)
@@ -48,7 +49,7 @@ class Points:
 
 
 def points_of(geometry: Geometry, moves: Moves, numbers: np.ndarray, near: Neighbours) -> Points:
-    """All points of one customer."""
+    """Return all points of one customer."""
     lists, cells, own, other, between, complete = [], [], [], [], [], True
     for j, feature in enumerate(geometry.schema.features):
         first, last = geometry.start[j], geometry.start[j + 1]
@@ -92,10 +93,10 @@ def _cells(feature: Feature, splits: np.ndarray, numbers: np.ndarray, own: int) 
 def _told_apart(
     numbers: np.ndarray, cells: np.ndarray, x: float, own: int, below: int, mixed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The points once those of the own cell that lie below and above the own value have their own places.
+    """Give the points of the own cell below and above the own value their own places.
 
-    Where numbers between points count, the own value ends all three places: to count it as a move that
-    is infinitely small allows nothing that it does not allow itself.
+    If numbers between points are allowed, the own value belongs to all three places. Counting it as an
+    infinitely small move allows nothing more.
     """
     above = below + 1
     places = np.where((cells == own) & (numbers < x), below, cells)
@@ -109,7 +110,10 @@ def _told_apart(
 def _numbers(
     feature: Feature, geometry: Geometry, j: int, x: float, values: np.ndarray
 ) -> tuple[np.ndarray, bool, bool]:
-    """Numbers of an ordered feature; whether those between count; whether these are all."""
+    """Return an ordered feature's numbers.
+
+    Also returns whether numbers between them are allowed, and whether the list is complete.
+    """
     low, high = reach(feature, x)
     if geometry.listed[j]:
         listed = geometry.listed[j][0]
@@ -122,7 +126,7 @@ def _numbers(
         return bends, True, True
     if (high - low) / step <= MOST_STEPS:
         multiples = np.arange(np.floor(low / step) - 1, np.ceil(high / step) + 2)
-    else:  # the nearest on both sides of every bend: enough for sums, not for combinations
+    else:  # the nearest on both sides of every bend: enough for sums, not for several conditions
         multiples = np.unique(np.concatenate([np.floor(bends / step) + i for i in (-1, 0, 1, 2)]))
     stepped = on_step(step, multiples)
     whole = (high - low) / step <= MOST_STEPS

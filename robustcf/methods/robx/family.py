@@ -1,23 +1,21 @@
-"""RobX (Dutta et al. 2022): from the naive explanation towards stable training rows.
+"""RobX (Dutta et al. 2022): move naive explanations towards stable rows.
 
-The *stability* of a point is the mean of the model's word over K Gaussian perturbations of the point,
-less its standard deviation (Dutta et al., Def. 5): R(x) = mean M - sqrt(mean (M - mean M)²). The word
-M is 1 where the target class is predicted (`on="class"`, as in the paper's experiments), or the
-target's score. The naive explanation, if not stable, moves in even steps towards each of the nearest
-stable training rows that the forest predicts as the target; of the first stable points met, the one
-nearest to the customer is taken.
+The *stability* of a point is R(x) = mean M - sqrt(mean (M - mean M)²) over K Gaussian perturbations of the
+point (Dutta et al., Def. 5). The model output M is 1 where the target class is predicted (`on="class"`, as
+in the paper's experiments), or the target's score. An unstable naive explanation moves in even steps
+towards each of the nearest stable training rows that the forest predicts as the target. Each path yields
+its first stable point, and the one nearest to the customer is returned.
 
-What is undefined there, and done here:
+Dutta et al. leave some cases open. This implementation handles them as follows:
 
-- M is always about the target class, whichever of the labels that is.
-- Fewer stable rows than asked for: those there are. None: the most stable rows of those looked at
-  (the `MOST_ROWS` nearest) take their place, and `reason` says so.
-- No stable point on the way that the forest accepts: the most stable accepted one, and `reason` says so.
-- No naive explanation: `no_recourse`, as for `Naive`.
-- Features that are not continuous: only numbers (continuous, discrete) are perturbed and moved in
-  steps; binaries and categories change half-way. Every point is *projected*: what the schema does not
-  allow the customer becomes the nearest allowed value, before stability is measured. Points that
-  break a rule across features (a link, the limit on changes) are passed over.
+- M always refers to the target class, whichever label that is.
+- If there are fewer stable rows than requested, those are used. If there are none, the most stable of the
+  `MOST_ROWS` nearest rows are used, and `reason` says so.
+- If no accepted point on the way is stable, the most stable accepted one is returned, and `reason` says so.
+- If there is no naive explanation, the answer is that of `Naive`, for example `no_recourse`.
+- Only numbers (continuous, discrete) are perturbed and moved in steps; binaries and categories change
+  half-way. Every point is *projected* before its stability is measured: values that the schema does not allow
+  the customer become the nearest allowed ones. Points that break a rule across features are skipped.
 """
 
 from __future__ import annotations
@@ -42,12 +40,12 @@ from robustcf.schema.schema import Feature, Schema
 if TYPE_CHECKING:
     from robustcf.methods.robx.method import RobX
 
-MOST_ROWS = 1000  # training rows whose stability is looked at, the nearest first
+MOST_ROWS = 1000  # nearest training rows whose stability is measured
 BATCH = 50
 
 
 class Stability:
-    """RobX on top of the naive explanation."""
+    """The RobX family: moves naive explanations to stable points."""
 
     def __init__(self, thresholds: Thresholds, training: Training, seed: int) -> None:
         self.thresholds, self.training, self.seed = thresholds, training, seed
@@ -81,14 +79,16 @@ class Stability:
             path = project(self.thresholds.schema, row.numbers, path)
             best = self._better(best, path, row, method)
         if best is None:
-            return replace(heuristic, reason="no point on the way keeps the decision; the naive one is kept")
+            return replace(
+                heuristic, reason="no point on the way keeps the decision; the naive point is kept"
+            )
         is_stable, _, point = best
         reason = None
         if not is_stable:
             reason = f"no point on the way reaches stability {method.tau:g}; the most stable one is kept"
         elif not stable:
             reason = (
-                f"no training row reaches stability {method.tau:g}; the most stable rows took their place"
+                f"no training row reaches stability {method.tau:g}; the most stable rows were used instead"
             )
         moved = distance(self.thresholds.schema, row.numbers, point)
         return replace(heuristic, numbers=point, objective=moved, reason=reason)
@@ -96,10 +96,10 @@ class Stability:
     def _better(
         self, best: tuple[bool, float, np.ndarray] | None, path: np.ndarray, row: Customer, method: RobX
     ) -> tuple[bool, float, np.ndarray] | None:
-        """The first stable point of a path, or its most stable one, if it beats what is there."""
+        """Return the better of `best` and a path's first stable (or most stable) point."""
         schema = self.thresholds.schema
         accepted = self._accepted(path, row.target)
-        if schema.has_rules:  # the projection knows one feature at a time
+        if schema.has_rules:  # the projection handles features one by one
             accepted &= [not broken_across(schema, row.numbers, point) for point in path]
         stability = np.where(accepted, self.stability(path, row.target, method), -np.inf)
         reached = np.flatnonzero(stability >= method.tau)
@@ -113,7 +113,7 @@ class Stability:
         return False, float(stability[at]), path[at]
 
     def _accepted(self, points: np.ndarray, target: Label) -> np.ndarray:
-        """Where the forest itself gives the target, with the votes and margins that `Naive` demands."""
+        """Return where the forest gives the target, with the margins of `Naive`."""
         forest, voting = self.thresholds.forest, self.thresholds.voting
         encoded = encode(self.thresholds.schema, points)
         c = forest.class_index(target)
@@ -121,12 +121,12 @@ class Stability:
         score = forest.score(encoded, target, voting)
         if voting == "soft":
             return accepted & (score >= 0.5 + 1e-9)
-        (votes,) = self.thresholds.demands(target, [Naive()])  # of three classes, one can win with fewer
+        (votes,) = self.thresholds.demands(target, [Naive()])  # with three classes, fewer votes can win
         accepted &= np.rint(score * len(forest)) >= votes
         return accepted
 
     def stability(self, points: np.ndarray, target: Label, method: RobX) -> np.ndarray:
-        """R(x) of each point, by its definition; the same perturbations for all."""
+        """Return R(x) of each point; all points have the same perturbations."""
         forest, schema, voting = self.thresholds.forest, self.thresholds.schema, self.thresholds.voting
         noise = self._noise(method.k, method.sigma)
         result = np.empty(len(points))
@@ -140,7 +140,7 @@ class Stability:
         return result
 
     def _noise(self, k: int, sigma: float) -> np.ndarray:
-        """Perturbations of the encoded columns of numbers, on the [0, 1] scale; seeded."""
+        """Return seeded perturbations of the encoded number columns, on the [0, 1] scale."""
         if (k, sigma) not in self._noises:
             schema = self.thresholds.schema
             draws = np.random.default_rng(self.seed).normal(0.0, sigma, (k, len(schema.columns)))
@@ -153,7 +153,10 @@ class Stability:
         return self._noises[k, sigma]
 
     def _stable_rows(self, point: np.ndarray, target: Label, method: RobX) -> tuple[np.ndarray, bool]:
-        """The nearest stable training rows, or the most stable ones where none is; and which it was."""
+        """Return the nearest stable training rows, or else the most stable ones.
+
+        Also returns whether the rows are stable.
+        """
         rows = self.training.predicted(target)
         known = self._known.setdefault((target, method.k, method.sigma, method.on), {})
         schema = self.thresholds.schema
@@ -175,7 +178,7 @@ class Stability:
 
 
 def _between(schema: Schema, start: np.ndarray, end: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Points at shares of the way: numbers in proportion, everything else from the half-way on."""
+    """Return points at the given shares of the way; categories change half-way."""
     t = shares[:, None]
     number = np.array([f.is_number for f in schema.features])
     way = np.where(number, (1 - t) * start + t * end, np.where(t >= 0.5, end, start))
@@ -183,7 +186,7 @@ def _between(schema: Schema, start: np.ndarray, end: np.ndarray, shares: np.ndar
 
 
 def project(schema: Schema, customer: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The nearest values to those of points that the schema allows the customer, feature by feature.
+    """Return the nearest values that the schema allows the customer.
 
     >>> schema = Schema((Feature("age", "discrete", "increase", values=(20, 30, 40)),))
     >>> project(schema, np.array([30.0]), np.array([[21.0], [38.0]])).ravel()

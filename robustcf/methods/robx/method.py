@@ -15,23 +15,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RobX(Method):
-    """The naive explanation, moved towards stable training rows until it is stable itself.
+    """The naive explanation, moved towards stable training rows until it is stable.
 
-    A heuristic (Dutta et al. 2022): nothing is proved. See `robx.py` for what it does on features
-    that are not continuous, and where nothing stable is found.
+    This is a heuristic (Dutta et al. 2022) and proves nothing. `robx/family.py` describes how it handles
+    features that are not continuous, and what it returns if nothing stable is found.
 
     Parameters
     ----------
     tau : float
-        Stability that is asked for, in [0, 1].
+        Required stability, in [0, 1].
     k, sigma : int, float
-        Number and standard deviation of the perturbations that stability is measured with.
+        Number and standard deviation of the perturbations that measure stability.
     neighbours : int
-        Stable training rows that are tried.
+        Number of stable training rows to try.
     step : float
         Share of the way from the naive explanation to a stable row, per step.
     on : {"class", "score"}
-        What is perturbed: the predicted class, as in the paper's experiments, or the score.
+        Whether stability is measured on the predicted class, as in the paper's experiments, or on
+        the score.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class RobX(Method):
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau <= 1:
-            raise ValueError(f"tau is {self.tau}; a stability lies in [0, 1]")
+            raise ValueError(f"tau is {self.tau}; it must lie in [0, 1]")
         if self.k < 1 or self.neighbours < 1:
             raise ValueError(f"k is {self.k} and neighbours is {self.neighbours}; both must be at least 1")
         if not (math.isfinite(self.sigma) and self.sigma > 0):
