@@ -31,6 +31,6 @@ def test_every_function_of_the_page_exists() -> None:
 
 
 def test_every_numbered_equation_and_proposition_has_its_line() -> None:
-    table = PAGE[PAGE.index("## Equation → function") : PAGE.index("Printed misprints")]
+    table = PAGE[PAGE.index("## Equation → function") : PAGE.index("robustcf corrects these misprints")]
     for what in [f"eq. {n}" for n in range(1, 11)] + [f"Prop. {n}" for n in range(1, 6)]:
         assert re.search(rf"{what}(?!\d)", table), what
