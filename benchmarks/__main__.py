@@ -1,4 +1,4 @@
-"""`python -m benchmarks`."""
+"""Run the benchmark with `python -m robustcf_benchmarks`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Whether everyone who proved something proved the same."""
+"""Check that all proved answers agree."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TOLERANCE = 1e-6
 
 
 def disagreements(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """(what contradicts, what a peer alone says otherwise), as lines for a person.
+    """Return lines about contradictions, and lines about other differences of peers.
 
-    Solvers share one problem: status, objective and bounds must agree. A peer states the problem
-    in its own way (its own margins, no value lists), so it contradicts ours only by a point that
-    is really allowed, reaches the threshold and is nearer; all else is noted.
+    Solvers share one problem, so status, objective and bounds must agree. A peer formulates the problem
+    differently (its own margins, no value lists). It contradicts ours only by a point that is allowed,
+    reaches the threshold and is nearer. Other differences are only noted.
     """
     wrong: list[str] = []
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""The bars that the engine is held to, and whether this run reaches them."""
+"""The required speed-ups of the engine, and whether this run reaches them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HARD = ("students-performance", "spambase", "credit-card-default", "german-credi
 
 
 def bars(solved: pd.DataFrame, ratios: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """One line per bar that the measured contenders allow to judge; customers with frozen features count."""
+    """Return one line per bar that the measured contenders allow; frozen-feature rows count."""
     rows = []
     for key, group in solved.groupby(["trees", "depth"], sort=False):
         group = group.assign(row=group.row.astype(str) + " " + group.moves, moves="any")
@@ -54,7 +54,7 @@ def _lowest(each: pd.DataFrame) -> str:
 
 
 def _beyond(group: pd.DataFrame, contender: str) -> float:
-    """How many more of the problems that both were given ours proved."""
+    """Return how many more problems ours proved, among those that both solved."""
     key = ["data", "row", "method"]
     proved = group.set_index(key).status.isin(PROVED)
     theirs = proved[(group.contender == contender).to_numpy()]

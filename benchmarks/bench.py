@@ -1,6 +1,6 @@
-"""The benchmark's command: solve everything with everyone, by turns, then summarise and check.
+"""The benchmark's command: solve every problem with every contender, then summarise and check.
 
-`python -m benchmarks --quick` is a first look; `python -m benchmarks` is the whole of it.
+`python -m robustcf_benchmarks --quick` is a short run; without `--quick` it is the full benchmark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ console = Console(width=None if sys.stdout.isatty() else 160)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; 0 if all agree, 1 with the list of disagreements, 2 for a bad argument."""
+    """Run the benchmark; return 0 if all agree, 1 for disagreements, 2 for bad arguments."""
     options = parse(argv)
     try:
         with threadpool_limits(1):
@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def present(options: argparse.Namespace) -> list[str]:
-    """The contenders asked for, without peers that are not installed; says which are left out."""
+    """Return the requested contenders that are installed; print which peers are missing."""
     names = []
     for name in options.contenders:
         if name in PEERS and not importable(name, options.peer_python):
-            console.print(f"[yellow]{name} left out: {options.peer_python} does not have it")
+            console.print(f"[yellow]{name} skipped: it is not installed in {options.peer_python}")
         else:
             names.append(name)
     return names
@@ -90,7 +90,7 @@ def measure(
                 todo = [
                     n for n in names if n != GRID and (n not in PEERS or (method == NAIVE and with_peers))
                 ]
-                todo = todo[turn % len(todo) :] + todo[: turn % len(todo)]  # nobody always goes first
+                todo = todo[turn % len(todo) :] + todo[: turn % len(todo)]  # rotate who goes first
                 turn += 1
                 for name in todo:
                     record = {**case.key, **_who(customer), "method": method, "contender": name}
@@ -137,10 +137,10 @@ def start_peers(world: World, names: list[str], python: str) -> dict[str, Peer]:
 
 
 def conclude(folder: Path, clock: str = "wall") -> int:
-    """Tables, plots and the check of what a folder holds."""
+    """Write the tables and plots of a folder's measurements and check their agreement."""
     frame = pd.DataFrame(read(folder / "measurements.jsonl"))
     if frame.empty:
-        console.print("nothing was measured")
+        console.print("there are no measurements")
         return 2
     solved = frame[frame.status != "setup"]
     summary.write(frame, folder, console, clock)
@@ -149,7 +149,7 @@ def conclude(folder: Path, clock: str = "wall") -> int:
     (folder / "disagreements.txt").write_text("".join(f"{line}\n" for line in wrong))
     (folder / "peer-notes.txt").write_text("".join(f"{line}\n" for line in notes))
     if notes:
-        console.print(f"{len(notes)} answers of peers differ without contradicting ours: peer-notes.txt")
+        console.print(f"{len(notes)} answers of peers differ but do not contradict ours: see peer-notes.txt")
     for line in wrong:
         console.print(f"[red]disagreement:[/red] {line}", highlight=False)
     lost = solved[(solved.contender == OURS) & ~solved.status.isin(PROVED)]

@@ -1,4 +1,4 @@
-"""What is solved: data sets, forests, customers and thresholds."""
+"""The problems of the benchmark: data sets, forests, customers and thresholds."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ PLAUSIBLE: dict[str, rc.Method] = {
     "isolation 0.1, alpha 0.2": rc.IsolationForest(0.1, rc.DirectSAA(0.2)),
     "1-LOF 0.1": rc.LocalOutlierFactor(0.1),
 }
-CASE = ["data", "trees", "depth", "moves"]  # what tells one forest and its rules from another
+CASE = ["data", "trees", "depth", "moves"]  # the columns that identify a forest and its rules
 PROBLEM = [*CASE, "row", "method"]
-NAMED = "{} {}x{}, {} moves, row {} {}"  # a problem, for a person
-DEEP = ("german-credit", "compas", "adult")  # the sets that the depth-8 bar names
+NAMED = "{} {}x{}, {} moves, row {} {}"  # a problem in messages
+DEEP = ("german-credit", "compas", "adult")  # the sets of the depth-8 bar
 SYNTHETIC = "synthetic-credit"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One forest to explain; everything about it follows from these numbers."""
+    """One forest to explain, fully determined by these values."""
 
     data: str
     trees: int = 100
     depth: int = 4
     seed: int = 0
-    features: int | None = None  # only so many of the data set's features, for the growth curves
-    frozen: bool = False  # nobody may change the fifth of the features that matters most
+    features: int | None = None  # use only the first features, for the growth curves
+    frozen: bool = False  # fix the most important fifth of the features
 
     @property
     def key(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Customer:
-    """A row that was not part of the training data, and the class it does not have."""
+    """A held-out row and the class that the forest does not predict for it."""
 
     row: int
     numbers: np.ndarray
@@ -61,7 +61,7 @@ class Customer:
 
 @dataclass(eq=False)
 class World:
-    """A case made real: model, forest, geometry and customers. `seconds` says what took how long."""
+    """A case with its model, forest, geometry and customers; `seconds` holds set-up times."""
 
     case: Case
     data: Dataset
@@ -80,12 +80,12 @@ class World:
         return self._votes[target]
 
     def demand(self, target: Label, method: str) -> int:
-        """The votes that a method ("naive" or an alpha) asks for."""
+        """Return the votes that a method ("naive" or an alpha) demands."""
         asked = rc.Naive() if method == NAIVE else rc.DirectSAA(alpha=float(method))
         return votes_needed(self.geometry, target, "soft", asked.threshold(len(self.forest)))
 
     def explainer(self, solver: str, method: str, seconds: float) -> rc.Explainer:
-        """Fitted on the training rows, once for all customers."""
+        """Return an explainer fitted on the training rows; it is made once for all customers."""
         key = (solver, method, seconds)
         if key not in self._explainers:
             self._explainers[key] = rc.Explainer(
@@ -108,7 +108,7 @@ class World:
         return self.forest.predict(self.data.encode(self.data.X.iloc[self._held_out]))
 
     def customers(self, count: int) -> list[Customer]:
-        """Held-out rows, by turns of either predicted class while there are any."""
+        """Return held-out rows, alternating between the two predicted classes if possible."""
         sides = [list(self._held_out[self._predicted == c]) for c in range(2)]
         chosen: list[int] = []
         while len(chosen) < count and any(sides):
@@ -125,16 +125,16 @@ class World:
 
 
 def data_sets() -> list[str]:
-    """The paper's sets that are at hand, or the embedded one."""
+    """Return the available data sets of the paper, or the built-in one if there are none."""
     found = [s.name for s in rc.datasets.available() if s.where not in (None, "built in")]
     return found or [SYNTHETIC]
 
 
 def suite(name: str, data: Sequence[str], trees: int = 100, depth: int = 4, seed: int = 0) -> list[Case]:
-    """The forests of a suite.
+    """Return the forests of a suite.
 
-    `main` and `plausible`: as in the paper; `frozen`: those, where many have no recourse; `large`:
-    400 trees; `deep`: depth 8 on three sets.
+    `main` and `plausible` are as in the paper. `frozen` fixes a fifth of the features, so that many rows
+    have no recourse. `large` has 400 trees. `deep` has depth 8 on three sets.
     """
     if name in ("main", "plausible", "frozen"):
         return [Case(d, trees, depth, seed, frozen=name == "frozen") for d in data]
@@ -146,7 +146,7 @@ def suite(name: str, data: Sequence[str], trees: int = 100, depth: int = 4, seed
 
 
 def realise(case: Case) -> World:
-    """Load, split 80 : 20, train, compile."""
+    """Load the data, split it 80 : 20, train the model and compile the geometry."""
     data = rc.datasets.load(case.data)
     if case.features is not None:
         schema = rc.Schema(data.schema.features[: case.features])
@@ -168,7 +168,7 @@ def realise(case: Case) -> World:
 
 
 def _frozen(schema: rc.Schema, importances: np.ndarray) -> rc.Schema:
-    """The fifth of the features that the forest relies on most may not change."""
+    """Return the schema with the most important fifth of the features fixed."""
     weight = np.add.reduceat(importances, schema.column_start[: len(schema)])
     kept = set(np.argsort(-weight, kind="stable")[: -(-len(schema) // 5)].tolist())
     features = (replace(f, action="fixed") if j in kept else f for j, f in enumerate(schema.features))

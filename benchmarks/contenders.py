@@ -1,7 +1,7 @@
-"""Who solves: each contender answers one customer at one threshold, model building included.
+"""The contenders: each answers one customer at one threshold; times include model building.
 
-What depends on the forest alone (geometry, a peer's parsed model) is made once and not counted
-here; from there on everything is: the customer's moves, the problem, incumbent, reduction, search.
+Work that depends only on the forest (geometry, a peer's parsed model) is done once and not timed here.
+Everything else is timed: the customer's moves, the problem, incumbent, reduction and search.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATUS = {"optimal": "optimal", "feasible": "feasible", "infeasible": "no_recou
 
 @dataclass
 class Answer:
-    """What a contender said, and how long it took by the wall clock and in processor time."""
+    """A contender's answer, with its wall time and processor time."""
 
     status: str
     objective: float | None = None
@@ -57,7 +57,7 @@ class Answer:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No garbage collection while a clock runs (and none right before: it would empty the caches)."""
+    """Disable garbage collection while timing (and do not collect before: it empties caches)."""
     gc.disable()
     try:
         yield
@@ -66,7 +66,7 @@ def _quiet() -> Iterator[None]:
 
 
 def problem_of(world: World, customer: Customer, methods: Sequence[str]) -> tuple[Problem, list[int]]:
-    """The customer's problem and what each method demands of it, as `Explainer` makes them."""
+    """Return the customer's problem and each method's demand, as `Explainer` builds them."""
     moves = moves_of(world.geometry, customer.numbers, customer.encoded)
     demands = [world.demand(customer.target, m) for m in methods]
     problem = build_problem(world.geometry, moves, world.votes(customer.target), demands[0])
@@ -75,11 +75,11 @@ def problem_of(world: World, customer: Customer, methods: Sequence[str]) -> tupl
 
 
 def solve(name: str, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
-    """One of ours or one general solver on one (customer, method)."""
+    """Solve one (customer, method) with one of our engines or a general solver."""
     run = _full if name == "highs-full" else _incumbent if name == INCUMBENT else _through_grid
     if method in PLAUSIBLE:
         run = _explained
-        _explainer(name, world, method, limits)  # fitted before the clock runs
+        _explainer(name, world, method, limits)  # fit before timing starts
     with _quiet():
         begin, cpu = time.perf_counter(), time.process_time()
         try:
@@ -100,11 +100,11 @@ def _through_grid(name: str, world: World, customer: Customer, method: str, limi
 
 
 def _explained(name: str, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
-    """As a user asks; what is fitted once per forest is not counted."""
+    """Solve through `Explainer`; fitting, done once per forest, is not timed."""
     found = _explainer(name, world, method, limits).explain(world.data.X.iloc[customer.row])
     if found.status == "error":
         raise SolverError(str(found.reason))
-    status = "no_recourse" if found.status == "relaxed" else found.status  # no plausible point, by proof
+    status = "no_recourse" if found.status == "relaxed" else found.status  # proved: no plausible point
     known = status in ("optimal", "feasible")
     bound = found.lower_bound if np.isfinite(found.lower_bound) else None
     return Answer(status, found.objective if known else None, bound, nodes=found.nodes, reason=found.reason)
@@ -120,7 +120,7 @@ def _full(_name: str, world: World, customer: Customer, method: str, limits: Lim
 
 
 def _incumbent(_name: str, world: World, customer: Customer, method: str, _limits: Limits) -> Answer:
-    """The heuristic alone, with what building and reducing take; its seconds are the heuristic's."""
+    """Run the heuristic alone; `seconds` excludes building and reducing, timed separately."""
     begin = time.perf_counter()
     problem, _ = problem_of(world, customer, [method])
     built = time.perf_counter()
@@ -147,7 +147,7 @@ def _incumbent(_name: str, world: World, customer: Customer, method: str, _limit
 def solve_together(
     world: World, customer: Customer, methods: Sequence[str], limits: Limits
 ) -> dict[str, Answer]:
-    """Our engine on all of a customer's thresholds at once; each gets an equal share of the time."""
+    """Solve all thresholds of a customer together; each gets an equal share of the time."""
     with _quiet():
         begin, cpu = time.perf_counter(), time.process_time()
         problem, demands = problem_of(world, customer, methods)
@@ -171,7 +171,7 @@ def _answer(solution: Solution) -> Answer:
 
 
 def solve_peer(peer: Peer, world: World, customer: Customer, method: str, limits: Limits) -> Answer:
-    """A peer's answer; its point is priced and counted by us, cell by cell."""
+    """Return a peer's answer; our own code computes the cost and votes of its point."""
     problem, _ = problem_of(world, customer, [method])
     try:
         said = peer.solve(customer.encoded, world.forest.class_index(customer.target), limits.seconds)
@@ -186,7 +186,7 @@ def solve_peer(peer: Peer, world: World, customer: Customer, method: str, limits
 def _priced(
     world: World, customer: Customer, problem: Problem, point: np.ndarray
 ) -> tuple[float | None, str | None]:
-    """Our cost of the cells that a peer's encoded point lies in, if they are allowed and reach."""
+    """Return our cost of a peer's encoded point, or why it is not allowed or not enough."""
     schema, start = world.data.schema, world.geometry.start
     numbers = customer.numbers.copy()
     for j, feature in enumerate(schema.features):
@@ -196,14 +196,14 @@ def _priced(
     cells = start[:-1] + world.geometry.cell_of(point, numbers)
     choice = choice_within(problem, cells)
     if choice is None:
-        return None, "its point lies in cells without an allowed value"
+        return None, "the point lies in cells without an allowed value"
     if not problem.reaches(choice):
-        return None, "its point does not reach the threshold"
+        return None, "the point does not reach the threshold"
     return problem.objective(choice), None
 
 
 def warm_up(world: World, names: Sequence[str], method: str = NAIVE) -> None:
-    """Load and compile everything before any clock runs."""
+    """Load and compile everything before timing starts."""
     customer, limits = world.customers(1)[0], Limits(10.0)
     for name in names:
         if name == GRID:

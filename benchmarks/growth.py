@@ -1,4 +1,4 @@
-"""Growth curves: how the time grows with trees, depth, features and customers."""
+"""Measure how the time grows with trees, depth, features and customers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDE = ("spambase", "onlinenewspopularity")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Measure what is missing in `growth.jsonl`."""
+    """Make the measurements that are missing in `growth.jsonl`."""
     path: Path = options.out / "growth.jsonl"
     done = {(r["axis"], r["data"], r["size"], r["contender"]) for r in read(path)}
     contenders = [n for n in (OURS, "highs-reduced") if n in options.contenders]
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def conclude(folder: Path) -> list[str]:
-    """Table and plots of the growth curves in a folder, and what contradicts in them."""
+    """Write the table and plots of a folder's growth curves; return contradictions."""
     frame = pd.DataFrame(read(folder / "growth.jsonl"))
     if frame.empty:
         return []
@@ -62,7 +62,7 @@ def conclude(folder: Path) -> list[str]:
 
 
 def plan(data: list[str], *, quick: bool) -> Iterator[tuple[str, int, Case]]:
-    """(what grows, its size, the case), small sizes first."""
+    """Yield (axis, size, case), small sizes first."""
     sets = [d for d in SETS if d in data] or data[:1]
     wide = [d for d in WIDE if d in data] or data[:1]
     cut = 2 if quick else None
@@ -87,7 +87,7 @@ def _times(world: World, names: list[str], rows: int, limit: float) -> Iterator[
 
 
 def _throughput(world: World, count: int, limit: float) -> dict[str, Any]:
-    """`explain_many` as a user calls it: reading, solving, judging by the model, forest compiled once."""
+    """Time `explain_many` as a user calls it, with the compilation of the forest."""
     method = rc.DirectSAA(alpha=float(METHOD))
     begin = time.perf_counter()
     explainer = rc.Explainer(world.forest, world.data.schema, method, time_limit=limit, best_score=False)

@@ -1,8 +1,8 @@
-"""Answers at short limits, checked by longer solves: `python -m robustcf_benchmarks.limits`.
+"""Check answers at short time limits by longer solves: `python -m robustcf_benchmarks.limits`.
 
-Every customer is asked by every family of methods, both votings, at limits between 1 ms and 2 s, and once
-with a long limit. Afterwards no answer may be refuted by a point of another one (`refute.py`). Answers are
-stored as they come in `limits.jsonl`; the same command goes on where it was stopped.
+Every customer is solved with every family of methods and both votings, at limits between 1 ms and 2 s, and
+once with a long limit. Then no point of one answer may refute another answer (`refute.py`). Answers are
+stored in `limits.jsonl` as they are found; run the same command to resume.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from .refute import Answer, refutations
 from .store import code_fingerprint, read
 
 SHORTEST, LONGEST = 1e-3, 2.0  # seconds
-GROWN = ("breast-cancer grown", "made 40x4", "made grown")  # worlds of scikit-learn's own data
+GROWN = ("breast-cancer grown", "made 40x4", "made grown")  # worlds made from scikit-learn's data
 NUMBERS = (
     "threshold", "score", "distance", "objective", "lower_bound",
     "best_score", "best_score_gap", "relaxation",
 )  # fmt: skip
 GRID: tuple[rc.Method, ...] = (rc.Naive(), rc.DirectSAA(0.2), rc.DirectSAA(0.05), rc.RobustSAA(0.05, 0.05))
-QUESTIONS: tuple[tuple[str, str, tuple[rc.Method, ...]], ...] = (  # voting, solver, methods asked together
+QUESTIONS: tuple[tuple[str, str, tuple[rc.Method, ...]], ...] = (  # voting, solver, methods solved together
     ("soft", "auto", GRID),
     ("soft", "auto", (rc.Naive(),)),
     ("soft", "auto", (rc.DirectSAA(0.05),)),
@@ -58,7 +58,7 @@ QUESTIONS: tuple[tuple[str, str, tuple[rc.Method, ...]], ...] = (  # voting, sol
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A forest, its schema and training rows, and the customers to ask about."""
+    """A forest, its schema and training rows, and the customers to explain."""
 
     forest: rc.Forest
     schema: rc.Schema
@@ -67,7 +67,7 @@ class Subject:
 
 
 def worlds(data: Sequence[str]) -> dict[str, Callable[[int], Subject]]:
-    """How to make each world, by name, given the number of customers."""
+    """Return, by name, a function that makes each world for a number of customers."""
 
     def of_case(case: Case) -> Callable[[int], Subject]:
         return lambda count: _from_case(case, count)
@@ -89,7 +89,10 @@ def _from_case(case: Case, count: int) -> Subject:
 
 
 def _from_sklearn(name: str, count: int) -> Subject:
-    """Forests as scikit-learn grows them by default, and the one of a false `no_recourse` (40 trees)."""
+    """Make a world with a default scikit-learn forest, or 40 trees of depth 4.
+
+    The latter once led to a false `no_recourse`.
+    """
     if name.startswith("breast-cancer"):
         X, y = load_breast_cancer(return_X_y=True)
     else:
@@ -104,7 +107,7 @@ def _from_sklearn(name: str, count: int) -> Subject:
 
 
 def ask(subject: Subject, world: str, limits: int, long: float, done: set[str]) -> Iterator[list[Answer]]:
-    """All answers about one world's customers that are not there yet, call by call."""
+    """Yield the missing answers about one world's customers, one list per call."""
     for q, (voting, solver, methods) in enumerate(QUESTIONS):
         explainer: rc.Explainer | None = None
         for position, row in enumerate(map(int, subject.customers.index)):
@@ -154,7 +157,7 @@ def _record(answer: rc.Counterfactual, shared: dict[str, Any]) -> Answer:
 
 
 def summary(answers: Sequence[Answer], wrong: Sequence[str]) -> str:
-    """Counts of short and long answers by method and status, and what was refuted."""
+    """Return counts of answers by method and status, and the refuted answers."""
     short = [a for a in answers if not a["key"].endswith("long")]
     lines = [f"{len(short)} answers at short limits, {len(answers) - len(short)} at the long one"]
     for method in sorted({a["method"] for a in short}):
@@ -169,14 +172,14 @@ def summary(answers: Sequence[Answer], wrong: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask, store, judge; 1 if an answer was refuted."""
+    """Solve, store and check the answers; return 1 if an answer was refuted."""
     parser = argparse.ArgumentParser(prog="python -m robustcf_benchmarks.limits", description=__doc__)
-    parser.add_argument("--data", nargs="*", default=None, help="data sets; by default all at hand")
+    parser.add_argument("--data", nargs="*", default=None, help="data sets; by default all that are found")
     parser.add_argument("--worlds", nargs="*", default=None, help="only these worlds, by name")
-    parser.add_argument("--answers", type=int, default=5000, help="answers at short limits to ask for")
-    parser.add_argument("--customers", type=int, default=2, help="customers of each world")
-    parser.add_argument("--long", type=float, default=60.0, help="seconds of the long solves")
-    parser.add_argument("--out", type=Path, default=Path("limits"), help="folder of the answers")
+    parser.add_argument("--answers", type=int, default=5000, help="number of answers at short limits")
+    parser.add_argument("--customers", type=int, default=2, help="customers per world")
+    parser.add_argument("--long", type=float, default=60.0, help="time limit of the long solves, in seconds")
+    parser.add_argument("--out", type=Path, default=Path("limits"), help="folder for the answers")
     options = parser.parse_args(arguments)
     makers = worlds(data_sets() if options.data is None else options.data)
     chosen = list(makers) if options.worlds is None else options.worlds
@@ -186,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = options.out / "limits.jsonl"
     stored, code = read(path), code_fingerprint()
     if any(a["code"] != code for a in stored):
-        print(f"{path} holds answers of other code; choose another --out", file=sys.stderr)
+        print(f"{path} has answers of a different code version; choose another --out", file=sys.stderr)
         return 2
     done, begin = {a["key"] for a in stored}, time.perf_counter()
     for number, name in enumerate(chosen, 1):

@@ -1,8 +1,8 @@
-"""A peer package in its own interpreter: JSON lines in, JSON lines out.
+"""Run a peer package in its own interpreter, with JSON lines as input and output.
 
-Stands alone (it may run under another Python): `python peer_worker.py treecf|treecf-cold|oceanpy`.
-`{"do": "setup", ...}` prepares one forest, `{"do": "solve", ...}` answers one row. Both measure
-their own seconds, so that the protocol costs the peer nothing.
+This file imports nothing of this repository, because it may run under another Python:
+`python peer_worker.py treecf|treecf-cold|oceanpy`. `{"do": "setup", ...}` prepares one forest and
+`{"do": "solve", ...}` answers one row. Both measure their own time, without the protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import pairwise
 import joblib
 import numpy as np
 
-BARRED = 1000.0  # the cost of a move that is not allowed
+BARRED = 1000.0  # the cost of a forbidden move
 
 
 class Treecf:
@@ -40,7 +40,7 @@ class Treecf:
                 constraints.append(Monotone(mine[0], feature["action"]))
             if feature["kind"] == "categorical":
                 constraints.append(OneHot(tuple(mine)))
-            elif feature["values"]:  # listed values: the lattice that holds them all
+            elif feature["values"]:  # listed values: use the grid that contains all of them
                 step = float(np.diff(feature["values"]).min())
                 policy[mine[0]] = Grid(step=step, anchor=float(feature["values"][0]))
             elif feature["step"]:
@@ -153,7 +153,7 @@ def serve(name, requests, answers):
                 begin, cpu = time.perf_counter(), time.process_time()
                 status, point = peer.solve(x, request["target"], request["limit"])
                 answer = {"status": status, "point": None if point is None else list(map(float, point))}
-        except Exception as error:  # the parent records it and goes on
+        except Exception as error:  # the parent records it and continues
             answer = {"status": "error", "reason": f"{type(error).__name__}: {error}"}
         answer |= {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
         answers.write(json.dumps(answer) + "\n")
@@ -163,5 +163,5 @@ def serve(name, requests, answers):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a peer prints must not mix with the answers
+    os.dup2(2, 1)  # a peer's output must not mix with the answers
     serve(sys.argv[1], sys.stdin, channel)

@@ -1,4 +1,7 @@
-"""Peers run in their own interpreter: ortools beside highspy breaks highspy, and one wants Python 3.12."""
+"""Run peer packages in their own interpreter.
+
+Importing ortools in the same process breaks highspy, and one peer needs Python 3.12.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_N
 
 
 class PeerGone(RuntimeError):
-    """A peer that did not answer in time, or died."""
+    """A peer did not answer in time, or its process died."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -30,7 +33,7 @@ class PeerGone(RuntimeError):
 
 
 def importable(name: str, python: str) -> bool:
-    """Whether that interpreter has the peer."""
+    """Whether the peer is installed in this interpreter."""
     module = "ocean" if name == "oceanpy" else "treecf"
     command = [python, "-c", f"import joblib, sklearn, {module}"]
     try:
@@ -40,7 +43,7 @@ def importable(name: str, python: str) -> bool:
 
 
 class Peer:
-    """One peer, set up for one world; started again when it had to be stopped."""
+    """One peer, set up for one world; restarted after it had to be stopped."""
 
     def __init__(self, name: str, python: str, world: World) -> None:
         self.name, self.python = name, python
@@ -87,7 +90,7 @@ class Peer:
         if self._process is None:
             self._start()
         request = {"do": "solve", "x": encoded.tolist(), "target": target, "limit": limit}
-        return self._ask(request, 1.5 * limit + 30.0)  # some look at the clock only now and then
+        return self._ask(request, 1.5 * limit + 30.0)  # some peers check the time only occasionally
 
     def close(self) -> None:
         if self._process is not None:
@@ -100,11 +103,11 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         lines.put(line)
-    lines.put("")  # it ended
+    lines.put("")  # the process ended
 
 
 def describe(world: World) -> list[dict[str, Any]]:
-    """The schema's features as a peer needs them: columns, weights, listed encoded values."""
+    """Return the schema's features for a peer: columns, weights, listed encoded values."""
     schema = world.data.schema
     features = []
     for j, feature in enumerate(schema.features):

@@ -1,4 +1,4 @@
-"""The pictures: times per data set, ratios with intervals, growth curves."""
+"""Plot times per data set, ratios with intervals, and growth curves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _label(row: Any) -> str:
 
 
 def times(solved: pd.DataFrame, path: Path) -> None:
-    """Boxes from quartile to quartile, whiskers to the 5th and 95th percentile, per contender."""
+    """Plot times per contender: boxes at the quartiles, whiskers at the 5th and 95th percentile."""
     cases = list(solved[CASE].drop_duplicates().itertuples(index=False, name=None))
     contenders = list(solved.contender.unique())
     figure = Figure(figsize=(2 + 1.7 * len(cases), 5))
@@ -59,7 +59,7 @@ def times(solved: pd.DataFrame, path: Path) -> None:
 
 
 def ratios(table: pd.DataFrame, path: Path) -> None:
-    """How many times longer the others take, with intervals; left of the line they are faster."""
+    """Plot how many times longer the others take, with intervals; below 1 they are faster."""
     if table.empty:
         return
     labels = list(table[CASE].drop_duplicates().itertuples(index=False, name=None))
@@ -82,7 +82,7 @@ def ratios(table: pd.DataFrame, path: Path) -> None:
 
 
 def growth(frame: pd.DataFrame, axis: str, path: Path) -> None:
-    """Median time (or throughput) against one size, a line per data set and contender."""
+    """Plot median time or throughput over one size, a line per data set and contender."""
     figure = Figure(figsize=(7, 4.5))
     axes = figure.subplots()
     value = "rows_per_second" if axis == "customers" else "seconds"

@@ -1,10 +1,10 @@
-"""Predicted against measured validity, and important features, on the paper's data sets.
+"""Compare predicted with measured validity, and count important features, on the paper's data sets.
 
     python -m robustcf_benchmarks.prediction [--rows 10] [--forests 10] [--time-limit 600] [SET ...]
 
-prints one line of a Markdown table per data set and method. `predicted` is what the explained forest says of
-itself, `measured` the share of forests retrained on the same data that agree, and `calibrated` what a
-`Calibration` learnt on one half of the rows says of the other half.
+prints one line of a Markdown table per data set and method. `predicted` comes from the explained forest
+alone. `measured` is the share of forests retrained on the same data that agree. `calibrated` is the
+prediction for one half of the rows, corrected by a `Calibration` fitted on the other half.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from robustcf.insight import important_features, permutation_importance
 from robustcf.validate import retrain, validity
 
 METHODS = (rc.Naive(), rc.DirectSAA(0.2), rc.DirectSAA(0.05))
-IMPORTANCE_ROWS = 2000  # rows that importance is measured on
-FIRST_SEED = 100  # of the retrained forests
+IMPORTANCE_ROWS = 2000  # rows used to measure importance
+FIRST_SEED = 100  # the first retrained forest's seed
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Line:
 def measure(
     name: str, rows: int = 10, forests: int = 10, time_limit: float = 600.0, seed: int = 7
 ) -> list[Line]:
-    """Explain random rows of a data set, retrain, and compare."""
+    """Explain random rows of a data set, retrain forests, and compare the validities."""
     data = rc.datasets.load(name)
     X = data.encode(data.X)
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def measure(
 
 
 def _calibrated(predicted: np.ndarray, held: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Each half's predictions, corrected by what the other half taught."""
+    """Return each half's predictions, corrected by a calibration on the other half."""
     corrected = np.full(len(predicted), np.nan)
     for side in (0, 1):
         if (half != side).any():

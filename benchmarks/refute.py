@@ -1,7 +1,7 @@
-"""Claims of answers against all points that other answers reached: `refutations` names the false ones.
+"""Find claims of answers that points of other answers refute.
 
-Answers are dictionaries with the fields that `limits.py` stores. Points are exact facts: the real model
-scored them. Claims are refuted by points of the same customer, of any method, limit or solver.
+Answers are dictionaries with the fields that `limits.py` stores. Points are exact, because the real model
+scored them. A point refutes claims about the same customer, whatever its method, limit or solver.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 Answer = dict[str, Any]
 CUSTOMER = ("world", "row", "voting")
-SLACK = 1e-6  # relative, on objectives: the tolerance of the 1-LOF solver
-SCORE = 1e-9  # on scores: the tie margin of soft votes
-LENGTH = 1e-7  # on how far a point misses an isolation forest's threshold
-PLAIN = ("naive", "direct-saa", "robust-saa", "convex-approximation")
+SLACK = 1e-6  # relative tolerance of objectives: that of the 1-LOF solver
+SCORE = 1e-9  # tolerance of scores: the tie margin of soft votes
+LENGTH = 1e-7  # tolerance of the distance to an isolation forest's threshold
+THRESHOLD_METHODS = ("naive", "direct-saa", "robust-saa", "convex-approximation")
 ACCEPTED = ("optimal", "feasible")
 
 
 def refutations(answers: Iterable[Answer]) -> list[str]:
-    """One line for each claim that a point refutes, and for each answer that failed its own check."""
+    """Return one line per refuted claim and per answer that failed its own check."""
     wrong: list[str] = []
     customers: dict[tuple[Any, ...], list[Answer]] = defaultdict(list)
     for answer in answers:
@@ -32,7 +32,7 @@ def refutations(answers: Iterable[Answer]) -> list[str]:
 
 
 def named(answer: Answer) -> str:
-    """An answer, for a person."""
+    """Return a readable name of an answer."""
     return (
         f"{answer['world']} row {answer['row']} {answer['voting']} {answer['method']} "
         f"by {answer['solver']} in {answer['limit']:g} s"
@@ -40,7 +40,7 @@ def named(answer: Answer) -> str:
 
 
 def _about(a: Answer, customer: Sequence[Answer]) -> list[str]:
-    """What is wrong with one answer, given all answers of its customer."""
+    """Return what is wrong with one answer, given all answers of its customer."""
     if a["status"] == "error" or (a["point"] and not a["verified"]):
         return [f"{a['status']}: {a['reason']}"]
     wrong = []
@@ -48,11 +48,11 @@ def _about(a: Answer, customer: Sequence[Answer]) -> list[str]:
     if a["status"] == "no_recourse" and a["best_score"] is not None:
         most = a["best_score"] + a["best_score_gap"]
         if reached > most + SCORE:
-            wrong.append(f"says that no point scores above {most!r}; one scores {reached!r}")
+            wrong.append(f"claims that no point scores above {most!r}, but one scores {reached!r}")
         as_good = [b["distance"] for b in customer if b["point"] and b["score"] >= a["best_score"] + 1e-12]
         nearest = min(as_good, default=math.inf)
         if a["lower_bound"] is not None and _above(a["lower_bound"], nearest):
-            wrong.append(f"bounds the nearest best point by {a['lower_bound']!r}; one is at {nearest!r}")
+            wrong.append(f"bounds the nearest best point by {a['lower_bound']!r}, but one is at {nearest!r}")
     best = _least_objective(a, customer)
     if a["status"] == "no_recourse" and math.isfinite(best):
         wrong.append(f"no_recourse, but a point at {best!r} exists")
@@ -65,23 +65,24 @@ def _about(a: Answer, customer: Sequence[Answer]) -> list[str]:
 
 
 def _least_objective(a: Answer, customer: Sequence[Answer]) -> float:
-    """The least objective at which a point does all that the answer's method demands."""
+    """Return the lowest objective of a point that meets the demands of the answer's method."""
     same = [b for b in customer if b["method"] == a["method"] and b["status"] in ACCEPTED]
     least = [b["objective"] for b in same]
-    if a["method"].split(" ")[0] in PLAIN or a["status"] == "no_recourse":  # any point with the score
+    by_score = a["method"].split(" ")[0] in THRESHOLD_METHODS
+    if by_score or a["status"] == "no_recourse":  # any point with the score
         least += [b["distance"] for b in customer if b["point"] and _reaches(b["score"], a)]
     return min(least, default=math.inf)
 
 
 def _reaches(score: float, a: Answer) -> bool:
-    """Whether a score is high enough for an answer's method beyond any doubt of rounding."""
+    """Whether a score is high enough for an answer's method, even after rounding errors."""
     if a["voting"] == "hard":
         return bool(score > 0.5 and score >= a["threshold"] - SCORE)
     return bool(score >= max(a["threshold"], 0.5 + SCORE) + 1e-10)
 
 
 def _about_relaxed(a: Answer, customer: Sequence[Answer]) -> list[str]:
-    """A relaxed answer says that no accepted point exists, and that none is nearer to acceptance."""
+    """Check a relaxed answer: no accepted point may exist, and none nearer to acceptance."""
     same = [b for b in customer if b["method"] == a["method"]]
     if any(b["status"] in ACCEPTED for b in same):
         return ["relaxed, but a point that the isolation forest accepts exists"]

@@ -1,8 +1,8 @@
-"""Audits of random forests, one after another on one Ray, while workers are shot: `make soak`.
+"""Run audits of random forests on one Ray while workers are killed: `make soak`.
 
-The driver lives through all of it, so what it or Ray leaks shows. Every two seconds the memory of each
-process is noted in `soak-memory.csv`; at the end each kind of process is compared with itself: the last
-quarter of the time against the second.
+The same driver runs all audits, so memory leaks of the driver or of Ray become visible. Every two seconds
+the memory of each process is written to `soak-memory.csv`. At the end, for each kind of process, the last
+quarter of the time is compared with the second quarter.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import psutil
 import robustcf as rc
 
 MB = 2**20
-SECONDS_BETWEEN_SHOTS = 10.0  # and never two in one audit: a task is tried four times only
+SECONDS_BETWEEN_SHOTS = 10.0  # at most one per audit: a task has only four attempts
 
 
 def drive(folder: Path, seconds: float) -> None:
-    """Audits until the time is over; each is compared with the library's own answers."""
+    """Run audits until the time is over; compare each with the library's own answers."""
     from robustcf_jobs.cluster.session import session
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
@@ -112,11 +112,11 @@ WORKERS = ("ray::IDLE", "ray::_pinned_call", "ray::_pinned_call()")
 
 
 def watch(folder: Path, seconds: float, log: Path) -> dict[str, Any]:
-    """Start the driver, note everybody's memory, shoot a worker now and then; the result."""
+    """Start the driver, record the memory of all processes, kill workers; return the result."""
     (folder / "rounds.jsonl").touch()
     driver = subprocess.Popen(
         [sys.executable, "-m", "robustcf_benchmarks.soak", "--drive", str(folder), str(seconds)],
-        stdout=subprocess.DEVNULL,  # Ray speaks of each worker that was shot
+        stdout=subprocess.DEVNULL,  # Ray reports each killed worker
         stderr=subprocess.DEVNULL,
     )
     rng, begin, shots, shot_at, last = random.Random(0), time.monotonic(), 0, 0, 0.0
@@ -153,7 +153,7 @@ def watch(folder: Path, seconds: float, log: Path) -> dict[str, Any]:
 
 
 def growth(noted: Mapping[str, list[tuple[float, float]]], seconds: float) -> dict[str, dict[str, float]]:
-    """Per kind of process that lasts: medians of the second and the last quarter, and the most ever."""
+    """Return per kind of process the medians of the second and last quarter, and the maximum."""
     found = {}
     for kind, samples in sorted(noted.items()):
         second = [rss for at, rss in samples if seconds / 4 <= at < seconds / 2]
@@ -166,7 +166,7 @@ def growth(noted: Mapping[str, list[tuple[float, float]]], seconds: float) -> di
 
 
 def is_flat(memory: Mapping[str, Mapping[str, float]]) -> bool:
-    """Whether no kind of process grew by more than a twentieth and 5 MB."""
+    """Whether no kind of process grew by more than 5 % plus 5 MB."""
     return all(m["last_quarter"] <= 1.05 * m["second_quarter"] + 5 for m in memory.values())
 
 

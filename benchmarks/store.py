@@ -1,4 +1,4 @@
-"""Measurements, one JSON line each, written as they come: an interrupted run keeps what it has."""
+"""Store measurements as JSON lines at once, so that an interrupted run keeps them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ KEY = (*CASE, "row", "method", "contender")
 
 
 class OtherVersion(RuntimeError):
-    """A folder whose measurements are of other code or other settings."""
+    """The folder has measurements of a different code version or different settings."""
 
 
 def code_fingerprint() -> str:
-    """A digest of the library's sources: measurements of different code never mix."""
+    """Return a digest of the library's sources, to keep code versions apart."""
     root = Path(robustcf.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -41,8 +41,8 @@ class Store:
         if about.exists() and (old := json.loads(about.read_text())) != settings:
             changed = sorted(k for k in settings | old if settings.get(k) != old.get(k))
             raise OtherVersion(
-                f"{folder} holds measurements with another {', '.join(changed)}; "
-                "choose another --out, or --fresh to discard them"
+                f"{folder} has measurements with a different {', '.join(changed)}; "
+                "choose another --out, or use --fresh to discard them"
             )
         about.write_text(json.dumps(settings, indent=2) + "\n")
         self._done = {tuple(r[k] for k in KEY) for r in read(self.path)}
@@ -57,7 +57,7 @@ class Store:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Every whole line; one cut short by a crash is left out."""
+    """Return every complete line; remove a last line that a crash cut short."""
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")

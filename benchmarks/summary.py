@@ -1,4 +1,4 @@
-"""Tables of what was measured: times, ratios with intervals, incumbents, and the bars."""
+"""Tables of the measurements: times, ratios with intervals, incumbents and bars."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .bars import bars
 from .cases import CASE, PROBLEM
 from .contenders import INCUMBENT, OURS, PROVED
 
-KIND = CASE[1:]  # forests of one kind are also taken together, over the data sets
-UNMEASURED = ("does_not_fit", "error")  # no time to compare
+KIND = CASE[1:]  # forests of one kind are also summarised over all data sets
+UNMEASURED = ("does_not_fit", "error")  # statuses without a comparable time
 
 
 def write(frame: pd.DataFrame, folder: Path, console: Console, clock: str = "wall") -> None:
-    """Everything as CSV, Parquet and PNG into the folder, the tables also on the screen."""
+    """Write all results to the folder as CSV, Parquet and PNG; print the tables."""
     frame.to_parquet(folder / "measurements.parquet")
     share = (frame.cpu / frame.seconds)[frame.seconds > 0.05].median()
     if share < 0.9:
         console.print(
-            f"[yellow]the machine was busy: the median solve got {share:.0%} of a core; see --clock cpu"
+            f"[yellow]the machine was busy: the median solve got {share:.0%} of a core; use --clock cpu"
         )
     if clock == "cpu":
         frame = frame.assign(seconds=frame.cpu.fillna(frame.seconds))
@@ -46,7 +46,7 @@ def write(frame: pd.DataFrame, folder: Path, console: Console, clock: str = "wal
 
 
 def times(solved: pd.DataFrame) -> pd.DataFrame:
-    """Per forest and contender, and over all forests of a kind: how many, how fast."""
+    """Return counts and times per forest and contender, and over all forests of a kind."""
     solved = solved[solved.contender != INCUMBENT]
     rows = [_times_of(key, group) for key, group in solved.groupby([*CASE, "contender"], sort=False)]
     rows += [
@@ -73,7 +73,7 @@ def _times_of(key: tuple[object, ...], group: pd.DataFrame) -> dict[str, object]
 
 
 def paired(solved: pd.DataFrame, contender: str) -> pd.DataFrame:
-    """Ours and another's seconds on the same problems (a time-out counts as the time it took)."""
+    """Return our and another's seconds on the same problems (a timeout counts its time)."""
     usable = solved[~solved.status.isin(UNMEASURED)]
     ours = usable[usable.contender == OURS].set_index(PROBLEM)
     other = usable[usable.contender == contender].set_index(PROBLEM)
@@ -82,7 +82,10 @@ def paired(solved: pd.DataFrame, contender: str) -> pd.DataFrame:
 
 
 def ratios(solved: pd.DataFrame) -> pd.DataFrame:
-    """The other's time over ours: median with a 95 % bootstrap interval over customers, and of p95."""
+    """Return the other's time divided by ours: the median with a 95 % interval, and of p95.
+
+    The interval is a bootstrap over customers.
+    """
     rows = []
     for contender in solved.contender.unique():
         if contender in (OURS, INCUMBENT):
@@ -110,7 +113,7 @@ def ratios(solved: pd.DataFrame) -> pd.DataFrame:
 def bootstrap(
     group: pd.DataFrame, statistic: Callable[[np.ndarray], float], draws: int = 1000, seed: int = 0
 ) -> tuple[float, float]:
-    """95 % percentile interval; customers are drawn whole, since a customer's thresholds go together."""
+    """Return a 95 % percentile interval; draws whole customers, whose thresholds are correlated."""
     clusters = [part.ratio.to_numpy() for _, part in group.groupby([*CASE, "row"], sort=False)]
     rng = np.random.default_rng(seed)
     drawn = [
@@ -122,14 +125,14 @@ def bootstrap(
 
 
 def incumbents(solved: pd.DataFrame) -> pd.DataFrame:
-    """The heuristic against the proved optimum: its gap, its time, and what building takes."""
+    """Return the heuristic's gap to the proved optimum, its time, and the building time."""
     proved = solved[(solved.contender == OURS) & (solved.status == "optimal")].set_index(PROBLEM).objective
     found = solved[solved.contender == INCUMBENT].set_index(PROBLEM)
     joined = found.join(proved.rename("optimum"), how="inner").reset_index()
     if joined.empty:
         return pd.DataFrame()
     gap = (joined.objective - joined.optimum) / joined.optimum.clip(lower=1e-12)
-    elsewhere = np.where(joined.status == "settled", 0.0, np.inf)  # plain without a search; not found
+    elsewhere = np.where(joined.status == "settled", 0.0, np.inf)  # settled without a search; not found
     joined = joined.assign(gap=gap.where(joined.status == "heuristic", elsewhere))
     groups = [*joined.groupby(CASE, sort=False)]
     groups += [(("all", *key), group) for key, group in joined.groupby(KIND, sort=False)]

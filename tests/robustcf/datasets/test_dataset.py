@@ -45,7 +45,11 @@ def test_length_and_classes() -> None:
     [
         (FRAME, np.array([1]), "2 rows need as many labels, not shape"),
         (FRAME, np.array([0.5, 1.0]), "labels must be whole numbers"),
-        (FRAME[["job", "age", "planet"]], np.array([0, 1]), "the columns must be the schema's features, in the same order"),
+        (
+            FRAME[["job", "age", "planet"]],
+            np.array([0, 1]),
+            "must be the schema's features, in the same order",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(frame: pd.DataFrame, labels: np.ndarray, message: str) -> None:
