@@ -91,7 +91,7 @@ def keeping_rules(world: World, points: np.ndarray) -> np.ndarray:
 
 
 def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> np.ndarray:
-    """The exactness rules of DESIGN section 4."""
+    """Whether scores reach τ: a margin of 1e-9 beyond the tie for soft votes, integer votes for hard ones."""
     if voting == "soft":
         return score >= max(tau, 0.5 + 1e-9) - 1e-12
     votes = np.rint(score * n).astype(int)

@@ -215,8 +215,8 @@ def test_log_delta_is_proposition_5(n: int, alpha: float, k: int, discrete: int)
         assert log_delta(n, alpha, k, discrete, condition) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-def test_trees_needed_at_the_design_s_figures() -> None:
-    """DESIGN's 7,060 is 7,064.1 to three digits; its 372 holds p* at the value of 100 trees."""
+def test_trees_needed_for_57_continuous_features() -> None:
+    """The bound is 7,064.1 trees with α; 372 holds p* at its value for 100 trees."""
     assert trees_needed(0.05, 0.05, 57, 0) == 7065
     assert trees_needed(0.05, 1 - p_star(100, 0.05), 57, 0) == 372
     assert trees_needed(0.05, 0.05, 57, 0, "p-star") == 325
