@@ -141,7 +141,7 @@ def test_lemma_3_p_star_is_at_least_a_half(n: int, alpha: float) -> None:
         assert p_star(n, 0.5) > 0.5
 
 
-def test_p_star_at_the_design_s_figures() -> None:
+def test_p_star_at_known_values() -> None:
     assert p_star(100, 0.2) == pytest.approx(0.547, abs=5e-4)
     assert p_star(100, 0.05) == pytest.approx(0.586, abs=5e-4)
 
