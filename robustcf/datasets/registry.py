@@ -74,8 +74,8 @@ class Source:
         except DatasetError as error:
             return f"it is not typed CSV ({error})"
         if (len(data), len(data.schema)) != (self.rows, self.features):
-            size = f"{len(data)} rows of {len(data.schema)} features"
-            return f"it has {size}, not {self.rows} of {self.features}"
+            content = f"{len(data)} rows of {len(data.schema)} features"
+            return f"it has {content}, not {self.rows} of {self.features}"
         return None
 
 
