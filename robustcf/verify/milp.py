@@ -42,13 +42,15 @@ class Solver:
         self.kinds = highspy
         self.whole = np.array(model.whole, dtype=bool)
         self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in {
+        options: dict[str, bool | int | float | str] = {
             "output_flag": False,
+            "presolve": "off",  # HiGHS 1.15's presolve loses solutions
             "threads": 1,
             "mip_rel_gap": 1.0,  # any point below the claimed cost is enough
             "mip_feasibility_tolerance": TOLERANCE,
             "primal_feasibility_tolerance": TOLERANCE,
-        }.items():
+        }
+        for option, value in options.items():
             self.highs.setOptionValue(option, value)
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(model.cost), len(model.rows)

@@ -127,3 +127,49 @@ def test_only_the_contract_turns_the_end_of_a_search_into_a_proof() -> None:
             if made in ("Answer", "Solution", "replace") and words & {"optimal", "no_recourse", "infeasible"}:
                 named.append(f"{path.name}:{node.lineno}")
     assert named == []
+
+
+# Per tree, its leaves: category of the first feature (-1: any), range of the second, votes of 3 conditions.
+TREES = [
+    [
+        (1, 3, 3, 546271937451, -2, 2), (0, 3, 3, 388087419321, 5, 1), (0, 1, 2, 127914921399, 4, 4),
+        (0, 0, 0, 385302001378, 8, 0), (1, 2, 2, 503120650200, 1, -1), (1, 0, 1, 450077186950, 8, 7),
+    ],
+    [
+        (-1, 3, 3, 25301518038, -3, 0), (-1, 2, 2, 743792254269, 7, 1),
+        (0, 0, 1, 1053755335809, -2, 4), (1, 0, 1, 60605626756, 4, 5),
+    ],
+    [
+        (0, 3, 3, 1077259721152, 1, 3), (0, 0, 2, 979043464332, -1, 6),
+        (1, 1, 3, 953498300893, 2, -1), (1, 0, 0, 881824056471, 0, -1),
+    ],
+    [(-1, 3, 3, 1043235374574, 3, 4), (-1, 0, 2, 396953734147, 0, 0)],
+    [
+        (1, 3, 3, 201845475031, 7, 0), (1, 0, 2, 738312242788, -1, 3), (0, 3, 3, 836164672187, 0, 7),
+        (0, 2, 2, 172572912233, 8, 6), (0, 0, 1, 640945774839, 4, -2),
+    ],
+]  # fmt: skip
+
+
+def test_highs_does_not_lose_the_best_score_in_its_presolve() -> None:
+    """With presolve, HiGHS 1.15 called 2420277286380 votes the most; choice (1, 1) has 2599447091534."""
+    leaves = [leaf for tree in TREES for leaf in tree]
+    entries = [(f, leaf) for leaf in leaves for f in ([0] if leaf[0] >= 0 else []) + [1]]
+    problem = Problem(
+        start=np.array([0, 2, 6]),
+        cost=np.array([0.36, 0.56, 0.08, 0.64, 0.57, 0.03]),
+        cell=np.arange(6),
+        ordered=np.array([False, True]),
+        tree_start=np.cumsum([0, *map(len, TREES)]),
+        votes=np.array([leaf[3:] for leaf in leaves]).T.copy(),
+        demand=np.array([3428094239383, 13, 8]),
+        entry_start=np.cumsum([0, *(1 + (leaf[0] >= 0) for leaf in leaves)]),
+        feature=np.array([f for f, _ in entries]),
+        lo=np.array([leaf[1] if f else 0 for f, leaf in entries]),
+        hi=np.array([leaf[2] if f else 1 for f, leaf in entries]),
+        set=np.array([-1 if f else leaf[0] for f, leaf in entries]),
+        member=np.array([[True, False, False, False], [False, True, False, False]]),
+    )
+    assert problem.votes_of(np.array([1, 1])).tolist() == [2599447091534, 13, 14]
+    best = get_engine("highs").best_score(problem, Limits())
+    assert (best.votes, best.at_most) == (2599447091534, 2599447091534)
