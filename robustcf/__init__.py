@@ -1,4 +1,4 @@
-"""robustcf: nearest counterfactual explanations of forests that survive retraining, proved."""
+"""robustcf: provably nearest counterfactual explanations that survive retraining."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ __all__ = [
     "validate",
 ]
 
-# Names are imported when they are first used: `robustcf verify` never loads the code that solves.
+# Names are imported on first use, so that `robustcf verify` does not load the solvers.
 _HOMES = {
     "assess": ("assess_points",),
     "counterfactual": ("Change", "Counterfactual"),

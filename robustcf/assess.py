@@ -1,4 +1,4 @@
-"""Any explanation: points made by any tool, held against the thresholds and against retraining."""
+"""Assess points of any origin against thresholds and against retrained forests."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ def assess_points(
     calibration: Calibration | None = None,
     voting: Voting = "soft",
 ) -> pd.DataFrame:
-    """Test raw points of any origin: would they pass each threshold, and do they last?
+    """Test whether raw points pass each threshold and survive retraining.
 
     Parameters
     ----------
     forest : Forest
-        The forest that the points were made for.
+        The forest that the points explain.
     schema : Schema
     points : DataFrame or rows
         In original units.
     targets : label or sequence of labels
-        The class each point is meant to have.
+        The target class of each point.
     methods : sequence of methods
-        Whose thresholds are tested; a column `passes <name>` (with α, where there is one) each.
+        The methods whose thresholds are tested. Each has a column `passes <name>`, with α if it has one.
     retrained : sequence of Forest
-        Forests trained again (`robustcf.validate.retrain`); without any, nothing is measured.
+        Retrained forests (`robustcf.validate.retrain`). Without any, nothing is measured.
     calibration : Calibration, optional
-        Turns the optimistic prediction into what retraining bore out.
+        Corrects the optimistic prediction by what retraining showed.
     voting : {"soft", "hard"}
 
     Returns
     -------
     DataFrame
         One line per point, in order: `target, reason, score, valid_now, passes ..., predicted,
-        predicted_low, predicted_high` (optimistic in-sample figures), `calibrated` if asked for, and
-        `measured, measured_low, measured_high` (Wilson, 95 %) over the retrained forests. A point
-        that cannot be read has its `reason` and nothing else.
+        predicted_low, predicted_high` (optimistic in-sample figures), `calibrated` if a calibration was
+        given, and `measured, measured_low, measured_high` (Wilson, 95 %) over the retrained forests. A
+        point that cannot be read has only its `reason`.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def assess_points(
 def _in_sample(
     forest: Forest, encoded: np.ndarray, goals: list[Label], methods: Sequence[Method], voting: Voting
 ) -> dict[str, np.ndarray]:
-    """What the explained forest says by itself."""
+    """Return the columns that need only the explained forest."""
     n = len(encoded)
     names = [_title(method) for method in methods]
     columns: dict[str, np.ndarray] = {"score": np.full(n, np.nan), "valid_now": np.zeros(n, dtype=bool)}

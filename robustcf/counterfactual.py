@@ -1,4 +1,4 @@
-"""An answer: what one customer can do, and what is proved about it."""
+"""A counterfactual: one customer's answer, and what is proved about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from robustcf.guarantee import Guarantee
     from robustcf.methods.base import Method
 
-SCORE_TOLERANCE = 1e-12  # the last bits of a floating-point mean over trees
+SCORE_TOLERANCE = 1e-12  # rounding error of a floating-point mean over trees
 Status = Literal[
     "optimal",
     "feasible",
@@ -32,7 +32,7 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Change:
-    """One feature's change, in the customer's own units; `delta` only for numbers."""
+    """One feature's change in original units; only numbers have a `delta`."""
 
     feature: str
     before: Value
@@ -42,14 +42,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What one customer can do, and what is proved about it.
+    """One customer's answer, and what is proved about it.
 
-    `distance` is the paper's f; `objective`, `lower_bound` and `gap` are of what was minimised
-    (the distance plus `penalty`). For `no_recourse`, `point` is the nearest one that reaches
-    `best_score`, the highest score that any allowed change reaches (short of the threshold by
-    proof). `predicted_validity` is the optimistic in-sample figure of `robustness.py`. `relaxation`
-    is by how much a `relaxed` point misses the isolation forest's threshold (ν of the paper), and
-    `guarantee` what is known of a point on which all trees agree.
+    - `distance`: the paper's f (eq. 2a).
+    - `objective`, `lower_bound`, `gap`: of the minimised value, which is the distance plus `penalty`.
+    - `best_score`: for `no_recourse`, the highest score that any allowed change reaches; it is proved to
+      lie below the threshold. `point` is then the nearest point that reaches it.
+    - `predicted_validity`: the optimistic in-sample figure of `robustness.py`.
+    - `relaxation`: how far a `relaxed` point misses the isolation forest's threshold (the paper's ν).
+    - `guarantee`: the guarantee for a point on which all trees agree (Prop. 5).
     """
 
     status: Status
@@ -84,7 +85,7 @@ class Counterfactual:
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
-    """How far, relatively, the optimum may lie below what was found; NaN where nothing bounds it.
+    """Return how far the optimum may lie below the objective; NaN without a bound.
 
     >>> relative_gap(2.0, 1.5), relative_gap(0.0, math.nan)
     (0.25, nan)
@@ -97,7 +98,10 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 def point_after(
     schema: Schema, before: np.ndarray, after: np.ndarray | None, raw: dict[str, Value]
 ) -> tuple[dict[str, Value], tuple[Change, ...]]:
-    """A point as the customer would have it, and what changes; what does not is copied as it is."""
+    """Return a point in original units, and its changes.
+
+    Values that do not change are copied from the raw row.
+    """
     changes = () if after is None else _changes(schema, before, after, raw)
     return {**raw, **{c.feature: c.after for c in changes}}, changes
 

@@ -1,4 +1,4 @@
-"""Rows in, proved counterfactuals out."""
+"""Explain rows: find counterfactuals, prove them, and check them with the model."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from robustcf.solve import BestScore, Limits, get_engine
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows as read: the forest's decision on each usable one, the judge's, and the class it wants."""
+    """Rows as read: decisions of forest and judge on each usable row, and its target."""
 
     numbers: np.ndarray
     reasons: list[str | None]
     usable: list[int]
-    raws: list[dict[str, Value]]  # of the usable rows, like `encoded`
+    raws: list[dict[str, Value]]  # one per usable row, like `encoded`
     encoded: np.ndarray
     own: dict[int, Label]
     targets: dict[int, Label]
-    verdicts: dict[Voting, list[Verdict]]  # of the judge, on the usable rows; empty without one
+    verdicts: dict[Voting, list[Verdict]]  # the judge's, one per usable row; empty without a judge
 
     @property
     def position(self) -> dict[int, int]:
@@ -43,35 +43,36 @@ class _Table:
 
 
 class Explainer:
-    """Finds, for each row, the nearest allowed point that the forest scores high enough.
+    """Finds the nearest allowed point with a sufficient score for each row (eq. 2).
 
     Parameters
     ----------
     forest : Forest
-        What is explained; compiled once for all rows.
+        The explained forest; it is compiled once for all rows.
     schema : Schema
-        The columns of the rows, in the order the forest was trained on.
+        The columns of the rows, in the order that the forest was trained on.
     method : Method or sequence of methods
-        What is demanded. Several methods are solved together, row by row, with shared bounds.
+        What a point must satisfy. Several methods are solved together, row by row, with shared bounds.
     target : label, optional
-        The class wanted for every row. By default, the other class than the row's own
+        The target class of every row. By default, the class that the forest does not predict
         (two classes only).
     voting : {"soft", "hard"}
-        Mean of the trees' class fractions, as scikit-learn's `predict`, or their majority.
+        "soft" is the mean of the trees' class fractions, as in scikit-learn's `predict`; "hard" is
+        their majority.
     solver : {"auto", "engine", "highs", "gurobi", "oracle"}
     time_limit : float
         Seconds for each row and method.
     threads, seed : int
-        Set on the solver; the seed also on isolation forests and RobX's perturbations.
+        Passed to the solver; isolation forests and RobX's perturbations also use the seed.
     training : (ndarray, ndarray), optional
-        Encoded rows and labels that the forest was trained on, for the methods that look at them
+        Encoded rows and labels that the forest was trained on, for the methods that use them
         (`IsolationForest`, `LocalOutlierFactor`, `RobX`).
     best_score : bool
-        Whether `no_recourse` rows also get the best reachable score and a point reaching it.
+        Whether `no_recourse` rows also get the best reachable score and a point that reaches it.
     judge : Judge, optional
-        The model as its owner has it, such as `ReadModel.judge(schema)`. It decides on the raw
-        rows and on the raw points in the place of the forest: a row that it decides differently,
-        or a point that it does not accept, is an `error` with the reason.
+        The user's own model, such as `ReadModel.judge(schema)`. It decides on raw rows and raw points
+        instead of the forest. A row that it decides differently, or a point that it does not accept,
+        gets the status `error` with a reason.
 
     Examples
     --------
@@ -104,13 +105,13 @@ class Explainer:
     ) -> None:
         self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
         if not self.methods:
-            raise ValueError("no method given")
+            raise ValueError("no method was given; pass at least one, such as method=Naive()")
         if voting not in ("soft", "hard"):
             raise ValueError(f"voting is {voting!r}; choose 'soft' or 'hard'")
         if not time_limit > 0:
             raise ValueError(f"time_limit is {time_limit}; it must be positive")
         if target is None and len(forest.classes) > 2:
-            raise ValueError(f"the forest has classes {list(forest.classes)}; say which one is the target")
+            raise ValueError(f"the forest has classes {list(forest.classes)}; choose one of them as target")
         self.forest, self.schema, self.voting = forest, schema, voting
         self.target = None if target is None else forest.classes[forest.class_index(target)]
         self.engine = get_engine(solver)
@@ -122,7 +123,7 @@ class Explainer:
         self._families = self._group()
 
     def _group(self) -> list[tuple[Family[Any], list[int]]]:
-        """Methods that are answered together, by their positions."""
+        """Group the methods by family; each family has the positions of its methods."""
         families: dict[Hashable, tuple[Family[Any], list[int]]] = {}
         for i, method in enumerate(self.methods):
             key = method.family_key()
@@ -132,38 +133,37 @@ class Explainer:
         return list(families.values())
 
     def _checked_rows(self, training: tuple[np.ndarray, np.ndarray] | None) -> Training | None:
-        """The training rows, if a method looks at them."""
+        """Return the checked training rows if a method needs them, else None."""
         needing = [m for m in self.methods if m.needs_training]
         if not needing:
             return None
         if training is None:
-            raise ValueError(f"{type(needing[0]).__name__} looks at training rows; give training=(X, y)")
+            raise ValueError(f"{type(needing[0]).__name__} needs training rows; pass training=(X, y)")
         targets = self.forest.classes if self.target is None else (self.target,)
         return Training(self.forest, self.schema, *training, targets=targets, voting=self.voting)
 
     def explain(self, row: Row) -> Counterfactual:
-        """The counterfactual of one row in original units."""
+        """Return the counterfactual of one row in original units."""
         if len(self.methods) > 1:
             raise ValueError("several methods were given; use explain_grid(row)")
         return self.explain_grid(row)[0]
 
     def explain_grid(self, row: Row) -> list[Counterfactual]:
-        """The counterfactuals of one row, one for each method."""
+        """Return the counterfactuals of one row, one per method."""
         return self.explain_many(as_frame(row))
 
     def explain_many(
         self, rows: pd.DataFrame | Iterable[Row], progress: Callable[[int], None] | None = None
     ) -> list[Counterfactual]:
-        """The counterfactuals of all rows, row by row and within a row method by method.
+        """Return the counterfactuals of all rows, row by row and then method by method.
 
-        Equal rows are solved once. Bad rows come back as `invalid_input` with the reason. Every
-        point is checked against the schema and scored by the scikit-learn model itself, or by the
-        judge where there is one: one call for all rows, and one for all points.
-        `progress`, if given, is called with the number of rows done so far.
+        Equal rows are solved once. Bad rows have the status `invalid_input` and a reason. Every point is
+        checked against the schema. The scikit-learn model itself, or the judge if there is one, scores
+        all rows in one call and all points in another. `progress` is called with the number of rows done.
         """
         table = self._read(rows)
         if self.judge is not None and progress is not None:
-            progress(0)  # the first row begins now: the judge's time is not its own
+            progress(0)  # the first row starts now; the judge's time does not count towards it
         answers: dict[int, list[Answer]] = {}
         solved: dict[tuple[Label, bytes], list[Answer]] = {}
         for k, i in enumerate(table.usable):
@@ -186,23 +186,23 @@ class Explainer:
         points: Sequence[Sequence[np.ndarray | None]],
         reason: str | None = None,
     ) -> list[Counterfactual]:
-        """Judge given points as answers, by every check that this explainer's own answers must pass.
+        """Check given points with every check of this explainer's own answers.
 
         Parameters
         ----------
         rows : DataFrame or rows
             Customers in original units.
         points : sequence of sequences
-            For each row and method a point (one number per feature, see `encode.py`), or None.
+            For each row and method, a point (one number per feature, see `encode.py`) or None.
         reason : str, optional
-            Text for the answers that pass.
+            The reason of answers that pass.
 
         Returns
         -------
         list of Counterfactual
-            Row by row and method by method. `feasible` and verified where the point passes: nothing is
-            proved about its distance. `error` with what is wrong where it does not. `timeout` where no
-            point was given.
+            Row by row and method by method. A point that passes is `feasible` and verified; nothing is
+            proved about its distance. A point that fails is an `error` with a reason. Without a point,
+            the status is `timeout`.
         """
         table = self._read(rows)
         answers: dict[int, list[Answer]] = {}
@@ -222,7 +222,7 @@ class Explainer:
         return Answer("feasible", point, objective, 0.0, reason=reason)
 
     def _disputed(self, table: _Table, k: int) -> str | None:
-        """Why nothing is said of the k-th usable row: the judge decides it differently."""
+        """Return why the k-th usable row is not explained: the judge disagrees."""
         if not table.verdicts:
             return None
         return disputed(table.verdicts[self.voting][k], table.own[table.usable[k]])
@@ -231,7 +231,7 @@ class Explainer:
         return next(family for family, members in self._families if j in members)
 
     def _read(self, rows: pd.DataFrame | Iterable[Row]) -> _Table:
-        """Rows with the forest's decision on each of them, and the class that each one wants."""
+        """Read rows, with the forest's decision and the target class of each."""
         frame = as_frame(rows)
         read = read_rows(self.schema, frame, missing=self.forest.accepts_missing)
         usable = [i for i, reason in enumerate(read.reasons) if reason is None]
@@ -246,7 +246,7 @@ class Explainer:
         return _Table(read.numbers, read.reasons, usable, raws, encoded, own, targets, verdicts)
 
     def _results(self, table: _Table, answers: dict[int, list[Answer]]) -> list[Counterfactual]:
-        """Every answer, judged by the real model."""
+        """Check every answer with the real model and return the results."""
         position = table.position
         judged = self._judge(table.numbers, table.encoded, position, answers, table.targets)
         if self.judge is not None:
@@ -276,7 +276,7 @@ class Explainer:
         return second if label == first else first
 
     def _solve(self, numbers: np.ndarray, encoded: np.ndarray, target: Label) -> list[Answer]:
-        """One row's whole grid; a failure is this row's alone."""
+        """Solve one row for all methods; a failure affects only this row."""
         row = Customer(numbers, encoded, target)
         answers = [Answer("error")] * len(self.methods)
         for family, members in self._families:
@@ -285,7 +285,7 @@ class Explainer:
             tools = Tools(self.engine, self.limits, self.wants_best_score, self._best, end)
             try:
                 found = family.answers(row, [self.methods[i] for i in members], tools)
-            except Exception as error:  # the row's status carries it; the other rows go on
+            except Exception as error:  # it becomes the row's status; the other rows continue
                 found = [Answer("error", reason=f"{type(error).__name__}: {error}") for _ in members]
             for i, answer in zip(members, found, strict=True):
                 answer.seconds = (time.perf_counter() - begin) / len(found)
@@ -304,7 +304,7 @@ class Explainer:
         position: dict[int, int],
         targets: dict[int, Label],
     ) -> dict[tuple[int, int], Judged]:
-        """The judge's word in the place of the forest's, one call for all points of a voting."""
+        """Replace the forest's scores by the judge's, with one call per voting."""
         result = {}
         for voting, before in own.items():
             keys = [key for key in judged if self._voting(self.methods[key[1]]) == voting]
@@ -325,7 +325,7 @@ class Explainer:
         answers: dict[int, list[Answer]],
         targets: dict[int, Label],
     ) -> dict[tuple[int, int], Judged]:
-        """Every usable row and every point, scored by the scikit-learn model in one call."""
+        """Score every usable row and every point by the scikit-learn model."""
         keys = [(i, j) for i in answers for j in range(len(self.methods))]
         if not keys:
             return {}
@@ -374,12 +374,12 @@ class Explainer:
         penalty = 0.0 if answer.status == "no_recourse" else family.penalty(row, method, answer.numbers)
         wrong = broken_rules(self.schema, numbers, answer.numbers)
         if abs(moved + penalty - answer.objective) > 1e-9 * (moved + penalty):
-            wrong.append(f"the objective is {moved + penalty}, not {answer.objective}")
+            wrong.append(f"the point's objective is {moved + penalty}, not {answer.objective} as solved")
         reached = answer.best_score if answer.status == "no_recourse" else threshold
         if judged.complaint is not None:
             wrong.append(judged.complaint)
         elif after < reached - SCORE_TOLERANCE * len(self.forest):
-            wrong.append(f"the model scores the point {after}, below {reached}")
+            wrong.append(f"the model gives the point the score {after}, below {reached}")
         if answer.status != "no_recourse" and judged.label not in (target, None):
             wrong.append(f"the model predicts {judged.label!r} at the point")
         wrong += family.complaints(row, method, answer, encoded)

@@ -15,12 +15,15 @@ from robustcf.thresholds import log_delta, trees_needed
 
 @dataclass(frozen=True)
 class Guarantee:
-    """How surely a point on which every tree agrees is robust: with probability at least 1 - δ.
+    """A point on which every tree agrees is robust with probability at least 1 - δ.
 
-    `log_delta` is the bound as printed, with α; `log_delta_p_star` has 1 - p* in its place, which is
-    what robustness needs (Prop. 1). `trees_needed` are the forest sizes at which each would reach the
-    wished δ. Only features that this customer can move are counted; a categorical counts as its
-    encoded columns less one, in which a stump is convex. `convex` says whether the bound applies.
+    - `log_delta`: the bound as printed, with α.
+    - `log_delta_p_star`: the bound with 1 - p* instead of α, which suffices for robustness (Prop. 1).
+    - `trees_needed`, `trees_needed_p_star`: the forest sizes at which each bound reaches `delta`.
+    - `convex`: whether the bound applies.
+
+    Only features that this customer can move count. A categorical counts as its encoded columns less one, in
+    which a stump is convex.
     """
 
     alpha: float
@@ -43,7 +46,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         if self.verdict == "not guaranteed":
-            return "not guaranteed: the bound holds for convex learners such as stumps, not for deeper trees"
+            return "not guaranteed: the bound holds only for convex learners such as stumps"
         wish = f"δ = {self.delta:g} needs {_count(self.trees_needed_p_star)} trees"
         if self.verdict == "vacuous":
             return f"vacuous: δ ≥ 1 with {self.n_trees} trees; {wish}"
@@ -58,16 +61,16 @@ def _count(trees: int | float) -> str:
 def guarantee_of(
     forest: Forest, schema: Schema, numbers: np.ndarray, alpha: float, delta: float = 0.05
 ) -> Guarantee:
-    """The guarantee for one customer.
+    """Return the guarantee for one customer (Prop. 5).
 
     Parameters
     ----------
     forest, schema
-        What is explained.
+        The explained forest and its schema.
     numbers : ndarray
         The customer's row, one number per feature (`encode.read_rows`).
     alpha, delta : float
-        Tolerance, and the δ that the number of trees is wanted for.
+        Tolerance, and the δ for which the number of trees is computed.
 
     Examples
     --------
@@ -97,12 +100,15 @@ def guarantee_of(
 
 
 def is_convex(forest: Forest) -> bool:
-    """Whether every tree is a stump, whose vote is a half-space (Section 4 of the paper)."""
+    """Whether every tree is a stump, whose vote is a half-space (eq. 9)."""
     return bool((np.diff(forest.tree_start) <= 3).all()) and len(forest.classes) == 2
 
 
 def _discrete_moves(feature: Feature, number: float) -> int:
-    """Integer variables that a feature's moves need: none if it cannot move or is continuous."""
+    """Return how many integer variables a feature's moves need.
+
+    A feature that is continuous or cannot move needs none.
+    """
     if feature.kind == "continuous" and feature.allowed is None and feature.step is None:
         return 0
     if feature.kind == "categorical" and feature.n_columns:
@@ -113,7 +119,7 @@ def _discrete_moves(feature: Feature, number: float) -> int:
 
 
 def _can_move(feature: Feature, number: float) -> bool:
-    """Whether the schema allows any other value than the customer's own."""
+    """Whether the schema allows any value other than the customer's own."""
     if np.isnan(number) or not feature.n_columns:
         return False
     if feature.kind != "continuous" or feature.allowed is not None:

@@ -1,4 +1,4 @@
-"""Explaining the explanations: what changes, how it follows importance, and how one row's path grows."""
+"""Analyse explanations: features changed, importance, and trajectories."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from robustcf.schema.schema import Schema
 
 
 def features_changed(answers: Iterable[Counterfactual]) -> pd.DataFrame:
-    """Average number of features changed, per method and robustness level (the paper's Fig. 5).
+    """Return the average number of features changed per method and level (Fig. 5).
 
-    Every answer with a point counts, best-reachable ones included.
+    Every answer with a point counts, including points that only reach the best score.
 
     Returns
     -------
     DataFrame
-        `method, alpha, beta, parameter, robustness` (1 - α), `n, changed, distance`, in rising robustness.
+        `method, alpha, beta, parameter, robustness` (1 - α), `n, changed, distance`, by increasing
+        robustness.
 
     Examples
     --------
@@ -64,18 +65,18 @@ def permutation_importance(
     seed: int = 0,
     voting: Voting = "soft",
 ) -> pd.Series:
-    """Loss of accuracy when a feature's values are shuffled (Breiman 2001), feature by feature.
+    """Return the loss of accuracy when a feature is shuffled (Breiman 2001).
 
-    A categorical's encoded columns are shuffled together: it is one feature.
+    The encoded columns of a categorical are shuffled together, because it is one feature.
 
     Parameters
     ----------
     forest, schema
-        What is explained.
+        The explained forest and its schema.
     X, y : ndarray
         Encoded rows and labels to measure accuracy on.
     repeats, seed : int
-        Shuffles per feature, and where they start.
+        Number of shuffles per feature, and their seed.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def _plain(labels: np.ndarray) -> list[Label]:
 
 
 def average_change(schema: Schema, answers: Iterable[Counterfactual]) -> pd.Series:
-    """Average absolute change of each feature on the distance's [0, 1] scale, before weights.
+    """Return each feature's average absolute change on the [0, 1] scale, unweighted.
 
     A changed category counts as 1.
     """
@@ -123,7 +124,7 @@ def average_change(schema: Schema, answers: Iterable[Counterfactual]) -> pd.Seri
 
 
 def importance_beside_change(importance: pd.Series, change: pd.Series) -> pd.DataFrame:
-    """Both measures side by side, each normalised to a sum of 1 (the paper's last figures).
+    """Return both measures, each normalised to a sum of 1 (the paper's last figures).
 
     >>> importance_beside_change(pd.Series({"a": 0.3, "b": -0.1}), pd.Series({"a": 1.0, "b": 1.0}))
        importance  change
@@ -136,7 +137,7 @@ def importance_beside_change(importance: pd.Series, change: pd.Series) -> pd.Dat
 
 
 def important_features(importance: pd.Series, share: float = 0.05) -> int:
-    """How many features carry at least `share` of the whole importance.
+    """Return how many features have at least `share` of the total importance.
 
     >>> important_features(pd.Series({"a": 0.5, "b": 0.4, "c": 0.01}))
     2
@@ -148,7 +149,9 @@ def important_features(importance: pd.Series, share: float = 0.05) -> int:
 
 
 def importance_and_validity(importances: dict[str, pd.Series], validities: dict[str, float]) -> pd.DataFrame:
-    """Per data set: its number of important features beside its naive validity (fourth contribution).
+    """Return each data set's number of important features and naive validity.
+
+    This is the paper's fourth contribution.
 
     >>> importance_and_validity({"x": pd.Series({"a": 1.0})}, {"x": 0.9})
       dataset  important  validity
@@ -170,7 +173,7 @@ def trajectory(
     alphas: Sequence[float] = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01),
     **settings: Any,
 ) -> pd.DataFrame:
-    """One row's Direct-SAA explanation over rising robustness 1 - α (the paper's Fig. 2).
+    """Return one row's Direct-SAA explanations at increasing 1 - α (Fig. 2).
 
     Parameters
     ----------
@@ -183,7 +186,7 @@ def trajectory(
     Returns
     -------
     DataFrame
-        One line per 1 - α, in rising order: `robustness, status, threshold, score, distance`, and a
+        One line per 1 - α, in increasing order: `robustness, status, threshold, score, distance`, and a
         column per feature with its change on the [0, 1] scale (a changed category is 1).
     """
     explainer = Explainer(forest, schema, [DirectSAA(a) for a in alphas], **settings)
@@ -191,7 +194,10 @@ def trajectory(
 
 
 def trajectory_of(schema: Schema, answers: Iterable[Counterfactual]) -> pd.DataFrame:
-    """The same table from answers that are there already; one without a point has no changes."""
+    """Return the table of `trajectory` from existing answers.
+
+    An answer without a point has no changes.
+    """
     lines = []
     for answer in answers:
         line: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A second judge beside the forest: the model as its owner has it, asked with raw rows."""
+"""The judge: the user's own model, which decides on raw rows and points."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import pandas as pd
 
 from robustcf.forest.forest import Label, Voting
 
-SAME = 1e-9  # two sums over the trees, in whatever order, differ by less
+SAME = 1e-9  # sums over the trees in different orders differ by less
 
 
 class Judge(Protocol):
-    """Decides on raw rows in original units, as the model's owner would."""
+    """Decides on raw rows in original units, as the user's own model does."""
 
     def __call__(self, rows: pd.DataFrame, voting: Voting, /) -> tuple[np.ndarray, list[Label]]:
-        """The score of every class, in the forest's order, and the predicted label of each row."""
+        """Return the scores of all classes and the predicted label of each row.
+
+        Classes are in the forest's order.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge says of one row; `refusal` if it does not take the row."""
+    """A judge's decision on one row; `refusal` says why it does not accept the row."""
 
     scores: np.ndarray
     label: Label | None
@@ -37,7 +40,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the real model says of one point, and of the row that it explains."""
+    """The real model's scores of one point and of the row that it explains."""
 
     encoded: np.ndarray
     score_before: float
@@ -47,13 +50,14 @@ class Judged:
     complaint: str | None = None
 
     def overruled(self, before: Verdict, after: Verdict, column: int) -> Judged:
-        """A judge's scores and label in the place of the forest's."""
+        """Replace the forest's scores and label by the judge's."""
         complaint = None
         if after.refusal is not None:
-            complaint = f"the model does not take the point: {after.refusal}"
+            complaint = f"the model does not accept the point: {after.refusal}"
         elif abs(after.score(column) - self.score) > SAME:
             complaint = (
-                f"the model scores the point {after.score(column)}, the forest read from it {self.score}"
+                f"the model gives the point the score {after.score(column)}, "
+                f"but the forest read from it gives {self.score}"
             )
         return replace(
             self,
@@ -65,7 +69,7 @@ class Judged:
 
 
 def ask(judge: Judge, rows: Sequence[Mapping[str, Any]], voting: Voting) -> list[Verdict]:
-    """A judge's word on every raw row, in one call; row by row only if that call fails."""
+    """Return a judge's decisions on raw rows, in one call if that works."""
     if not rows:
         return []
     try:
@@ -78,9 +82,9 @@ def ask(judge: Judge, rows: Sequence[Mapping[str, Any]], voting: Voting) -> list
 
 
 def disputed(verdict: Verdict, own: Label) -> str | None:
-    """Why nothing is said of a row: its judge decides it differently from the forest, or not at all."""
+    """Return why a row is not explained: the judge refuses it or decides differently."""
     if verdict.refusal is not None:
-        return f"the model does not take this row: {verdict.refusal}"
+        return f"the model does not accept this row: {verdict.refusal}"
     if verdict.label != own:
-        return f"the model decides {verdict.label!r} on this row, the forest read from it {own!r}"
+        return f"the model decides {verdict.label!r} on this row, but the forest read from it decides {own!r}"
     return None

@@ -1,8 +1,8 @@
-"""Predicted robustness: how surely a retrained forest agrees, judged from the explained forest alone.
+"""Predict from the explained forest alone how often retrained forests agree.
 
-**Optimistic in-sample figures.** At the optimum a point was chosen because *this* forest likes it, so
-its trees are no fair sample there: the paper measures 17 % validity on Spambase where the binomial law
-says 50 %. `Calibration` learns from retraining what a prediction is worth.
+**These in-sample figures are optimistic.** An optimal point was chosen because *this* forest scores it high,
+so the forest's trees are a biased sample at the point. The paper measures a validity of 17 % on Spambase
+where the binomial law says 50 %. `Calibration` corrects predictions by measured validities.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from robustcf.forest.forest import Forest, Label, Voting
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Probability that a retrained forest gives the target at each point, with an interval.
+    """Probability that a retrained forest gives the target, with an interval.
 
-    `estimate` takes the explained forest's trees at face value; `low` and `high` allow for their
-    number being finite (at `confidence`). Neither knows that the point was optimised against them.
+    `estimate` treats the explained forest's trees as an unbiased sample. `low` and `high` account for the
+    finite number of trees, at the level `confidence`. Neither accounts for the point being optimised
+    against these trees.
     """
 
     estimate: np.ndarray
@@ -40,11 +41,11 @@ def predicted_validity(
     n_trees: int | None = None,
     confidence: float = 0.95,
 ) -> Prediction:
-    """Predict how often forests retrained on the same data would give the target at encoded points.
+    """Predict how often forests retrained on the same data give the target.
 
-    Hard votes: trees are draws of Ber(p) with p the vote share, a forest of N trees has Binom(N, p)
-    votes, and the interval is Clopper-Pearson's for p. Soft votes: the mean of N draws from the trees'
-    probabilities is taken as normal.
+    Hard votes: trees are draws of Ber(p) with p the vote share, so a forest of N trees has Binom(N, p) votes
+    (eq. 6); the interval for p is Clopper-Pearson's. Soft votes: the mean of N draws from the trees'
+    probabilities is approximated as normal.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def predicted_validity(
     target : label
     voting : {"soft", "hard"}
     n_trees : int, optional
-        Size N of the retrained forests; the explained forest's own by default.
+        Size N of the retrained forests; the explained forest's size by default.
     confidence : float
-        Of the interval.
+        Confidence level of the interval.
 
     Examples
     --------
@@ -90,17 +91,17 @@ def predicted_validity(
 
 
 def _normal(excess: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """P(a normal score of this mean beyond 1/2 and this deviation is beyond 1/2)."""
+    """Return P(Z > 0) for a normal Z with mean `excess` and the given deviation."""
     sure = np.where(excess > 0, 1.0, np.where(excess < 0, 0.0, 0.5))
     return np.where(deviation > 0, ndtr(excess / np.where(deviation > 0, deviation, 1.0)), sure)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What a predicted validity turned out to be worth under retraining: a rising step-wise line.
+    """An increasing, piecewise linear map from predicted to measured validity.
 
-    Fit it on points of one kind (a data set, a voting rule) over several methods, so that the
-    predictions differ; it is no better than the retraining that it learnt from.
+    Fit it on points of one kind (a data set, a voting rule) over several methods, so that the predictions
+    differ. It is only as good as the retraining that it was fitted on.
 
     Examples
     --------
@@ -118,18 +119,20 @@ class Calibration:
     def fit(
         cls, predicted: np.ndarray, measured: np.ndarray, weight: np.ndarray | None = None
     ) -> Calibration:
-        """Learn from pairs: the validity predicted and the share of retrained forests that agreed.
+        """Fit to pairs of predicted validity and share of retrained forests that agreed.
 
         Parameters
         ----------
         predicted, measured : ndarray
             One pair per point, both in [0, 1].
         weight : ndarray, optional
-            Retrained forests per point.
+            Number of retrained forests per point.
         """
         x, y = np.asarray(predicted, dtype=float), np.asarray(measured, dtype=float)
         if x.shape != y.shape or x.ndim != 1 or not len(x):
-            raise ValueError(f"calibration needs pairs; got {x.shape} predictions and {y.shape} measurements")
+            raise ValueError(
+                f"predicted and measured must be non-empty and of equal length, got {x.shape} and {y.shape}"
+            )
         for name, values in (("predicted", x), ("measured", y)):
             if not ((values >= 0) & (values <= 1)).all():
                 raise ValueError(f"{name} validities must lie in [0, 1]")
@@ -139,6 +142,6 @@ class Calibration:
         return cls(fitted.X_thresholds_.copy(), fitted.y_thresholds_.copy(), len(x), bias)
 
     def __call__(self, predicted: np.ndarray) -> np.ndarray:
-        """The validity to expect; beyond what was seen, the nearest that was."""
+        """Return the expected validity; outside the fitted range, the value at its end."""
         expected: np.ndarray = np.interp(np.asarray(predicted, dtype=float), self.predicted, self.measured)
         return expected

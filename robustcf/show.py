@@ -1,8 +1,8 @@
-"""A counterfactual for people: words and rows of a table. Nothing here prints.
+"""Describe a counterfactual for people, as texts and table rows.
 
-Numbers are shown with few digits, but never so few that the change shown would not do: every
-shown change is rounded away from the customer's own value and put to the forest again, with one
-digit more until it reaches what the exact one reaches.
+Numbers are shown with few digits, but a shown change must still work. Every change is rounded away from the
+customer's own value and scored by the forest again, with one more digit each time, until it reaches the same
+score as the exact change.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from robustcf.explain import Explainer
 
 DIGITS = 6
-EXACT_DIGITS = 17  # any float64 survives them
+EXACT_DIGITS = 17  # enough to represent any float64 exactly
 
 
 def demand(cf: Counterfactual, n_classes: int = 2) -> str:
-    """What was asked of the point. Only with two classes is half of the votes what flips the decision.
+    """Return what the method demands of the point.
+
+    Half of the votes is what flips the decision only if there are two classes.
 
     >>> from robustcf.methods import Naive
     >>> cf = Counterfactual("timeout", Naive(), threshold=0.5)
@@ -41,24 +43,24 @@ def demand(cf: Counterfactual, n_classes: int = 2) -> str:
 
 
 def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
-    """What the answer is, and what is proved about it, in one line."""
+    """Return in one line what the answer is and what is proved about it."""
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
     if cf.status == "feasible":
-        return f"not proved nearest: the time was up, a change up to {cf.gap:.1%} smaller may exist"
+        return f"not proved nearest: time limit reached; a change up to {cf.gap:.1%} smaller may exist"
     if cf.status == "no_recourse":
         best = f"; the best reachable score is {cf.best_score:.3f}" if cf.point is not None else ""
         said = f"proved: no allowed change reaches a score of {cf.threshold:.3f}{best}"
         return said if n_classes == 2 else f"{said}; one of {n_classes} classes can win with less than 1/2"
     if cf.status == "timeout":
-        return "nothing found and nothing proved: the time was up"
+        return "nothing found and nothing proved: time limit reached"
     if cf.status == "already_favourable":
-        return "the decision is already the one wanted"
+        return "the decision is already favourable"
     return f"{cf.status.replace('_', ' ')}: {cf.reason}"
 
 
 def value_text(feature: Feature, value: Value, digits: int = EXACT_DIGITS) -> str:
-    """A value with its unit; a number with at most that many significant digits.
+    """Return a value with its unit; a number has at most `digits` digits.
 
     >>> value_text(Feature("income", "continuous", unit="EUR"), 12345.678, 6)
     '12,345.7 EUR'
@@ -70,7 +72,10 @@ def value_text(feature: Feature, value: Value, digits: int = EXACT_DIGITS) -> st
 
 
 def change_rows(schema: Schema, changes: tuple[Change, ...]) -> list[tuple[str, str, str]]:
-    """For each change: the feature's label, from, to. What is `to` is shown exactly."""
+    """Return the feature's label, old value and new value of each change.
+
+    The new value is shown exactly.
+    """
     rows = []
     for change in changes:
         feature = schema[change.feature]
@@ -82,21 +87,21 @@ def change_rows(schema: Schema, changes: tuple[Change, ...]) -> list[tuple[str, 
 
 
 def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple[Change, ...]:
-    """The changes with as few digits as still do: checked against the schema and the real model.
+    """Return the changes with as few digits as possible, checked with the real model.
 
     Parameters
     ----------
     explainer : Explainer
-        What explained the row.
+        The explainer of the row.
     row : mapping
         The customer, in original units.
     cf : Counterfactual
-        The answer; left as it is.
+        The answer; it is not changed.
 
     Returns
     -------
     tuple of Change
-        With six significant digits where that is enough, else with more.
+        With six significant digits if they suffice, otherwise with more.
     """
     schema, reached = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
     before = read_rows(schema, row, missing=True).numbers[0]
@@ -120,7 +125,7 @@ def _reaches(explainer: Explainer, numbers: np.ndarray, cf: Counterfactual, scor
 
 
 def _round_away(feature: Feature, change: Change, digits: int) -> Change:
-    """Rounded so that the change grows; values on a list or a step are left alone."""
+    """Round so that the change grows; listed values and multiples of a step stay."""
     if feature.kind != "continuous" or feature.allowed is not None or feature.step is not None:
         return change
     before, after = feature.number(change.before), feature.number(change.after)
@@ -136,7 +141,10 @@ def _rounded(value: float, digits: int, rounding: str) -> Decimal:
 
 
 def _plain_text(number: Decimal) -> str:
-    """No trailing zeros; thousands marked from 10,000 on; powers of ten only where zeros would drown it."""
+    """Format a number without trailing zeros, with commas from 10,000 on.
+
+    Very large and very small numbers use scientific notation.
+    """
     number = number.normalize()
     if number and not -5 <= number.adjusted() <= 15:
         return f"{number:e}"
@@ -144,7 +152,7 @@ def _plain_text(number: Decimal) -> str:
 
 
 def as_record(cf: Counterfactual) -> dict[str, Any]:
-    """Everything about an answer at full precision, ready for JSON (what is not known is None)."""
+    """Return an answer at full precision as a JSON value; unknown figures are None."""
     return {
         "status": cf.status,
         "reason": cf.reason,

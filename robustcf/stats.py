@@ -1,7 +1,7 @@
-"""Summaries that can be put together from parts: exact sums, quantiles, intervals, Pareto fronts.
+"""Mergeable summaries: exact sums, quantiles, intervals, Pareto fronts.
 
-Sums are kept as whole multiples of the smallest float64, so neither the order of the rows nor how
-they are cut into shards can change a digit of a mean.
+Sums are stored as integer multiples of the smallest float64. The order of rows and their division into shards
+therefore cannot change a digit of a mean.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from scipy.stats import binomtest
 
 LEVEL = 0.95
-QUANTILE_ERROR = 1 / 128  # of `Quantiles`, relative: half a bin
-_UNIT = 1074  # every float64 is a whole multiple of 2**-1074
-_BINS = 64  # per power of two
+QUANTILE_ERROR = 1 / 128  # relative error of `Quantiles`: half a bin
+_UNIT = 1074  # every float64 is an integer multiple of 2**-1074
+_BINS = 64  # bins per power of two
 
 
 def exact_sums(values: np.ndarray, groups: np.ndarray | None = None, n_groups: int = 1) -> list[int]:
-    """The exact sum of each group's values, in multiples of 2**-1074.
+    """Return the exact sum of each group's values, in multiples of 2**-1074.
 
     Parameters
     ----------
     values : ndarray of finite float64
     groups : ndarray of int, optional
-        Group of each value; one group for all by default.
+        Group of each value; by default, all values form one group.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def exact_sums(values: np.ndarray, groups: np.ndarray | None = None, n_groups: i
     """
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("only finite values have a sum")
+        raise ValueError("values must be finite")
     fraction, exponent = np.frexp(values)
     mantissa = np.ldexp(fraction, 53).astype(np.int64)  # whole: |fraction| has 53 bits
     group = np.zeros(len(values), dtype=np.int64) if groups is None else np.asarray(groups, dtype=np.int64)
@@ -47,25 +47,27 @@ def exact_sums(values: np.ndarray, groups: np.ndarray | None = None, n_groups: i
     if not len(starts):
         return totals
     sorted_mantissa = mantissa[order]
-    # In two halves, so that 2**36 rows fit an int64.
+    # The sum is taken in two halves, so that 2**36 rows fit an int64.
     high = np.add.reduceat(sorted_mantissa >> 27, starts)
     low = np.add.reduceat(sorted_mantissa & (2**27 - 1), starts)
     for k, h, m in zip(key[order][starts], high, low, strict=True):
         shift = int(k % 4096) - 1100 - 53 + _UNIT
         total = (int(h) << 27) + int(m)
-        # Subnormals have spare low bits in the mantissa: the shift to the right loses nothing.
+        # The low mantissa bits of subnormals are zero, so the right shift is exact.
         totals[int(k // 4096)] += total << shift if shift >= 0 else total >> -shift
     return totals
 
 
 def mean(total: int, count: int) -> float:
-    """The mean of values with that exact sum, correctly rounded; NaN of nothing."""
+    """Return the correctly rounded mean of values with this exact sum; NaN if none."""
     return total / (count << _UNIT) if count else math.nan
 
 
 @dataclass
 class Quantiles:
-    """Counts in fixed bins, 64 to each power of two: mergeable, quantiles to 1/128 relative.
+    """Mergeable counts in fixed bins, 64 per power of two.
+
+    Quantiles have a relative error of at most 1/128.
 
     Examples
     --------
@@ -82,7 +84,7 @@ class Quantiles:
         return cls(Counter(dict(zip(bins.tolist(), counts.tolist(), strict=True))))
 
     def quantile(self, share: float) -> float:
-        """The value below which a share of the values lies; NaN of nothing."""
+        """Return the value below which a share of the values lies; NaN if there are none."""
         wanted = max(1, math.ceil(share * self.counts.total()))
         seen = 0
         for number in sorted(self.counts):
@@ -92,11 +94,11 @@ class Quantiles:
         return math.nan
 
 
-_ZERO = -(2**40)  # the bin of values that are not above 0
+_ZERO = -(2**40)  # the bin of values that are not positive
 
 
 def bin_of(values: np.ndarray) -> np.ndarray:
-    """The bin of each value; exact, whatever the machine's logarithm."""
+    """Return the bin of each value, exactly and without a logarithm."""
     fraction, exponent = np.frexp(np.asarray(values, dtype=np.float64))
     inner = np.floor((2 * fraction - 1) * _BINS).astype(np.int64)
     return np.where(np.asarray(values) > 0, exponent.astype(np.int64) * _BINS + inner, _ZERO)
@@ -110,7 +112,7 @@ def _middle(number: int) -> float:
 
 
 def wilson(successes: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
-    """The Wilson interval of a proportion; NaN of nothing.
+    """Return the Wilson interval of a proportion; NaN without trials.
 
     >>> tuple(round(end, 3) for end in wilson(5, 5))
     (0.566, 1.0)
@@ -124,17 +126,17 @@ def wilson(successes: int, trials: int, level: float = LEVEL) -> tuple[float, fl
 def cluster_bootstrap(
     sums: Sequence[float], sizes: Sequence[float], level: float = LEVEL, draws: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Percentile interval of sum/size when whole clusters are drawn again.
+    """Return the percentile interval of sum/size when whole clusters are resampled.
 
     Parameters
     ----------
     sums, sizes : sequences of float
-        What each cluster adds to the numerator and to the denominator.
+        Each cluster's contribution to the numerator and to the denominator.
 
     Returns
     -------
     tuple of float
-        NaN where there are fewer than two clusters with anything in them.
+        NaN if there are fewer than two non-empty clusters.
 
     Examples
     --------
@@ -153,20 +155,20 @@ def cluster_bootstrap(
 
 
 def normal_interval(total: int, squares: int, count: int, level: float = LEVEL) -> tuple[float, float]:
-    """Mean ± z·s/√n from exact sums of values and of their squares; NaN below two values."""
+    """Return mean ± z·s/√n from exact sums; NaN for fewer than two values."""
     if count < 2:
         return math.nan, math.nan
     from scipy.special import ndtri
 
     centre = mean(total, count)
-    # n·Σx² - (Σx)² in whole numbers: no cancellation
+    # n·Σx² - (Σx)² in integers avoids cancellation.
     spread = (count * (squares << _UNIT) - total * total) / (count * (count - 1) << 2 * _UNIT)
     half = float(ndtri((1 + level) / 2)) * math.sqrt(max(spread, 0.0) / count)
     return centre - half, centre + half
 
 
 def envelope(*intervals: tuple[float, float]) -> tuple[float, float]:
-    """The hull of the intervals that are there."""
+    """Return the hull of the intervals that are not NaN."""
     there = [i for i in intervals if not math.isnan(i[0])]
     if not there:
         return math.nan, math.nan
@@ -174,7 +176,9 @@ def envelope(*intervals: tuple[float, float]) -> tuple[float, float]:
 
 
 def pareto_front(distances: Sequence[float], validities: Sequence[float]) -> list[bool]:
-    """Which (distance, validity) pairs no other pair beats: nearer and at least as valid, or the reverse.
+    """Return which (distance, validity) pairs are not dominated.
+
+    A pair is dominated if another one is nearer and at least as valid, or more valid and at least as near.
 
     >>> pareto_front([1.0, 2.0, 2.0], [0.5, 0.9, 0.8])
     [True, True, False]
@@ -188,7 +192,7 @@ def _beaten(d: float, v: float, pairs: Iterable[tuple[float, float]]) -> bool:
 
 
 def merged(parts: Iterable[Mapping[int, int]]) -> Counter[int]:
-    """Counts added up."""
+    """Return the sum of several counts."""
     total: Counter[int] = Counter()
     for part in parts:
         total.update(part)

@@ -1,4 +1,4 @@
-"""Thresholds on a forest's score, in the paper's notation: p*, Robust-SAA, the finite-sample bound."""
+"""Thresholds on a forest's score, in the paper's notation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.special import betainc, betaincinv, exp2, ndtri
 Floats = npt.NDArray[np.float64]
 Variant = Literal["agresti-coull", "one-sided"]
 Condition = Literal["alpha", "p-star"]
-MAX_TREES = 2**40  # where `trees_needed` gives up: beyond it, rounding would blur a count of trees
+MAX_TREES = 2**40  # limit of `trees_needed`; larger counts would suffer from rounding
 
 
 @overload
@@ -22,7 +22,9 @@ def binomial_half_cdf(n_trees: int, p: float) -> float: ...
 @overload
 def binomial_half_cdf(n_trees: int, p: Floats) -> Floats: ...
 def binomial_half_cdf(n_trees: int, p: float | Floats) -> float | Floats:
-    """Return g_N(p) = B(⌊N/2⌋; N, p): the chance that no strict majority of N trees says yes (Lemma 1).
+    """Return g_N(p) = B(⌊N/2⌋; N, p) (Lemma 1).
+
+    This is the probability that no strict majority of N trees votes for the target class.
 
     Parameters
     ----------
@@ -45,13 +47,13 @@ def binomial_half_cdf(n_trees: int, p: float | Floats) -> float | Floats:
     chance = np.asarray(p, dtype=np.float64)
     if not np.all((chance >= 0) & (chance <= 1)):
         raise ValueError(f"p must lie in [0, 1], got {p}")
-    # The paper's proof prints I_{1-p}(N/2, N/2 + 1): right for even N; this form serves odd N too.
+    # The paper's proof prints I_{1-p}(N/2, N/2 + 1), which holds for even N; this form holds for odd N too.
     value = betainc(n - half, half + 1, 1 - chance)
     return float(value) if chance.ndim == 0 else np.asarray(value, dtype=np.float64)
 
 
 def p_star(n_trees: int, alpha: float) -> float:
-    """Return p* = g_N⁻¹(alpha), the Direct-SAA threshold: how often one tree must say yes (Prop. 1).
+    """Return p* = g_N⁻¹(alpha), the Direct-SAA threshold (Prop. 1).
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ def p_star(n_trees: int, alpha: float) -> float:
     Returns
     -------
     float
-        Where trees say yes this often, a retrained forest lacks a strict majority in a share alpha of cases.
+        If each tree votes for the target with probability p*, a retrained forest lacks a strict majority
+        with probability alpha.
 
     Examples
     --------
@@ -74,10 +77,11 @@ def p_star(n_trees: int, alpha: float) -> float:
 
 
 def robust_threshold(n_trees: int, alpha: float, beta: float, variant: Variant = "agresti-coull") -> float:
-    """Return the Robust-SAA threshold ρ* (eq. 8 of the paper), at least p* for alpha ≤ 1/2.
+    """Return the Robust-SAA threshold ρ* (eq. 8); at least p* for alpha ≤ 1/2.
 
-    A *smaller* beta is more conservative. The paper's text has robustness grow with beta and beta = 0 give
-    Direct-SAA; its formula and results, followed here, say the opposite (beta = 1 gives Direct-SAA).
+    A *smaller* beta is more conservative. The paper's text says that robustness grows with beta and that
+    beta = 0 gives Direct-SAA. Its formula and results say the opposite (beta = 1 gives Direct-SAA), and this
+    function follows them.
 
     Parameters
     ----------
@@ -89,12 +93,13 @@ def robust_threshold(n_trees: int, alpha: float, beta: float, variant: Variant =
         "agresti-coull" is the printed formula, p* + z·sqrt(ρ(1-ρ)/N) with ρ = (N p* + 2)/(N + 4) and
         z = Φ⁻¹(1 - beta/2). "one-sided" is what the authors' code computes: the least score s whose
         lower confidence limit c - z·sqrt(c(1-c)/N) reaches p*, with c = (N s + 2)/(N + 4) and
-        z = Φ⁻¹(1 - beta); solved here, searched on a grid there. The 2 and 4 are theirs whatever beta.
+        z = Φ⁻¹(1 - beta). The authors search a grid; this function solves the equation. As in their code,
+        the constants 2 and 4 do not depend on beta.
 
     Returns
     -------
     float
-        May exceed 1: no score reaches it, there is no recourse at this confidence.
+        It may exceed 1. Then no score reaches it, and there is no recourse at this confidence level.
 
     Examples
     --------
@@ -111,7 +116,7 @@ def robust_threshold(n_trees: int, alpha: float, beta: float, variant: Variant =
     if variant == "agresti-coull":
         rho = (n * p + 2) / (n + 4)
         return p - float(ndtri(beta / 2)) * math.sqrt(rho * (1 - rho) / n)
-    # (c - p*)² = z² c(1 - c)/N at its larger root: the upper Wilson limit of p*.
+    # The larger root of (c - p*)² = z² c(1 - c)/N is the upper Wilson limit of p*.
     zz = float(ndtri(beta)) ** 2 / n
     c = (p + zz / 2 + math.sqrt(zz * (p * (1 - p) + zz / 4))) / (1 + zz)
     return ((n + 4) * c - 2) / n
@@ -123,22 +128,23 @@ def log_delta(
     """Return log δ of the convex approximation's finite-sample bound (Prop. 5).
 
     With probability at least 1 - δ, a point on which all N trees agree is robust, provided that the
-    learners are convex (stumps). The bound is vacuous where log δ ≥ 0.
+    learners are convex (stumps). The bound is vacuous if log δ ≥ 0.
 
     Parameters
     ----------
     n_trees, alpha
         As in `p_star`.
     n_continuous, n_discrete : int
-        Features that can move: k, and d - k.
+        Numbers of features that can move: k and d - k.
     condition : {"alpha", "p-star"}
-        The share of trees that may say no: "alpha" as printed, or "p-star" for 1 - p*(N, alpha), as
-        Prop. 1 asks. For retrained forests of another size M, give `1 - p_star(M, alpha)` as alpha.
+        The share of trees that may vote against the target: "alpha" as printed, or "p-star" for
+        1 - p*(N, alpha), which Prop. 1 requires. For retrained forests of another size M, pass
+        `1 - p_star(M, alpha)` as alpha.
 
     Returns
     -------
     float
-        log δ; inf where 2^(d-k) is beyond floating point.
+        log δ; inf if 2^(d-k) overflows.
 
     Examples
     --------
@@ -148,7 +154,7 @@ def log_delta(
     _check_choice("condition", condition, get_args(Condition))
     if min(n_continuous, n_discrete) < 0:
         raise ValueError(f"counts of features cannot be negative, got {n_continuous} and {n_discrete}")
-    slack = _one_minus_p_star(n_trees, alpha)  # computed either way: it checks both arguments
+    slack = _one_minus_p_star(n_trees, alpha)  # always computed, because it checks both arguments
     epsilon = slack if condition == "p-star" else alpha
     dimension = float(exp2(n_discrete)) * (n_continuous + 1) - 1
     return dimension * (math.log(1 / epsilon) + epsilon) - epsilon / 2 * n_trees
@@ -157,10 +163,11 @@ def log_delta(
 def trees_needed(
     delta: float, alpha: float, n_continuous: int, n_discrete: int, condition: Condition = "alpha"
 ) -> int | float:
-    """Return the least N at which δ of `log_delta` is at most `delta`; inf beyond `MAX_TREES`.
+    """Return the least N for which the δ of `log_delta` is at most `delta`.
 
-    The other parameters are those of `log_delta`, with alpha ≤ 1/2 under "p-star". There p* falls along
-    odd and along even N (Lemma 2), not across: one tree more than an odd answer may be too few.
+    The result is inf if N would exceed `MAX_TREES`. The other parameters are those of `log_delta`, with
+    alpha ≤ 1/2 under "p-star". In that case p* decreases along odd N and along even N separately (Lemma 2),
+    so one tree more than an odd result may be too few.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Training the forest again, and asking the new forests about points made for the old one.
+"""Retrain forests, and measure whether points stay valid under them.
 
-Points may come from anywhere: `validity` takes encoded rows made by any tool.
+Points may come from any tool: `validity` takes encoded rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from robustcf.forest.sklearn import SUPPORTED
 
 SCENARIOS = ("same-data", "evolving", "bootstrap", "trees-N")
 _CLASSES = {c.__name__: c for c in SUPPORTED}
-_CHUNK = 16_384  # rows scored at a time: memory stays flat
+_CHUNK = 16_384  # rows scored at a time, to limit memory
 _MOST_DRAWS = 1000
 
 
 def derive_seed(run_seed: int, *keys: str | int) -> int:
-    """A 32-bit seed that depends on the run's one seed and on what it is for, and on nothing else.
+    """Return a 32-bit seed that depends only on the run's seed and the keys.
 
     >>> derive_seed(0, "forest", 3), derive_seed(0, "forest", 4)
     (3171750324, 119403028)
@@ -38,17 +38,17 @@ def derive_seed(run_seed: int, *keys: str | int) -> int:
 
 @dataclass(frozen=True)
 class Scenario:
-    """How a forest is trained again.
+    """How a forest is retrained.
 
     Attributes
     ----------
     name : str
-        `same-data` (another seed only), `evolving` (rows that came later are added), `bootstrap`
-        (a resample of the first rows), or `trees-N` (same data, N trees).
+        `same-data` (only the seed differs), `evolving` (later rows are added), `bootstrap` (a resample of
+        the first rows), or `trees-N` (same data, N trees).
     rows : {"first", "all", "bootstrap"}
-        What it is trained on.
+        The training rows.
     n_trees : int, optional
-        Trees, where they are not as many as the explained forest has.
+        Number of trees, if it differs from the explained forest's.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Scenario:
 
     @classmethod
     def parse(cls, name: str) -> Scenario:
-        """The scenario of that name; an unknown one is a ValueError that lists the names."""
+        """Return the scenario with this name; an unknown name raises a ValueError."""
         if name in ("same-data", "evolving", "bootstrap"):
             rows: dict[str, Literal["first", "all", "bootstrap"]] = {
                 "same-data": "first",
@@ -72,11 +72,11 @@ class Scenario:
             return cls(name, rows[name])
         if re.fullmatch(r"trees-[1-9][0-9]{0,5}", name):
             return cls(name, "first", int(name.removeprefix("trees-")))
-        raise ValueError(f"no scenario {name!r}; choose among {', '.join(SCENARIOS)}")
+        raise ValueError(f"unknown scenario {name!r}; choose among {', '.join(SCENARIOS)}")
 
 
 def first_rows(n: int, share: float, seed: int) -> np.ndarray:
-    """The rows that the first forest is trained on, in rising order: a random share of all.
+    """Return the first forest's training rows: a random share of all, in order.
 
     >>> first_rows(10, 0.8, seed=1).tolist()
     [0, 1, 2, 3, 5, 7, 8, 9]
@@ -88,7 +88,7 @@ def first_rows(n: int, share: float, seed: int) -> np.ndarray:
 
 
 def training_rows(scenario: Scenario, first: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    """Positions of the rows that a forest is trained on again.
+    """Return the positions of the rows that a retrained forest is trained on.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ def training_rows(scenario: Scenario, first: np.ndarray, y: np.ndarray, seed: in
     first : ndarray of int
         Rows that the explained forest was trained on.
     y : ndarray
-        Labels of all rows, those that came later included.
+        Labels of all rows, including later ones.
     seed : int
-        Of the resampling. A resample that lacks a class is drawn again.
+        Seed of the resampling. A resample that lacks a class is drawn again.
     """
     if scenario.rows == "first":
         return first
@@ -110,29 +110,29 @@ def training_rows(scenario: Scenario, first: np.ndarray, y: np.ndarray, seed: in
         drawn = np.sort(rng.choice(first, len(first), replace=True))
         if len(np.unique(y[drawn])) == wanted:
             return drawn
-    raise ForestError("a bootstrap of the training rows keeps losing a class; it is too rare")
+    raise ForestError(f"{_MOST_DRAWS} bootstraps of the training rows each lack a class; a class is too rare")
 
 
 def build_estimator(
     metadata: Mapping[str, Any], seed: int, n_trees: int | None = None, threads: int = 1
 ) -> BaseEstimator:
-    """An unfitted estimator of the class and parameters that a forest remembers.
+    """Return an unfitted estimator with the class and parameters of a forest.
 
     Parameters
     ----------
     metadata : mapping
         `Forest.estimator`.
     seed : int
-        Its `random_state`.
+        The estimator's `random_state`.
     n_trees : int, optional
         Another number of trees.
     threads : int
-        Its `n_jobs`, where it has one. The trees do not depend on it.
+        The estimator's `n_jobs`, if it has this parameter. The trees do not depend on it.
 
     Raises
     ------
     ForestError
-        If the class is unknown, or a parameter could not be stored with the forest.
+        If the class is unknown, or a parameter is not stored with the forest.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def build_estimator(
         changes["warm_start"] = False
     if n_trees is not None:
         if "n_estimators" not in known:
-            raise ForestError(f"a {metadata['class']} is one tree; it cannot be trained with {n_trees}")
+            raise ForestError(f"a {metadata['class']} is a single tree; it cannot have {n_trees} trees")
         changes["n_estimators"] = n_trees
     return estimator.set_params(**changes)
 
@@ -158,12 +158,14 @@ def build_estimator(
 def _construct(metadata: Mapping[str, Any]) -> BaseEstimator:
     name, parameters = metadata.get("class"), metadata.get("parameters")
     if name not in _CLASSES or not isinstance(parameters, Mapping):
-        raise ForestError(f"the forest does not say how it was trained ({name!r} is not a known class)")
+        raise ForestError(
+            f"the forest cannot be retrained: its class {name!r} is unknown, or its parameters are missing"
+        )
     known = _CLASSES[name]().get_params(deep=False)
     for odd in sorted(parameters.keys() - known.keys()):
         raise ForestError(f"{odd!r} is not a parameter of {name}")
     for lost in sorted(known.keys() - parameters.keys() - {"random_state"}):
-        raise ForestError(f"the forest does not say its parameter {lost!r}, so it cannot be trained again")
+        raise ForestError(f"the forest cannot be retrained: its parameter {lost!r} is not stored")
     given = {key: _parameter(key, value) for key, value in parameters.items()}
     return _CLASSES[name](**given)
 
@@ -179,7 +181,7 @@ def _parameter(key: str, value: Any) -> Any:
 def retrain(
     forest: Forest, X: np.ndarray, y: np.ndarray, seed: int, n_trees: int | None = None, threads: int = 1
 ) -> Forest:
-    """Train the same kind of forest on the given rows with another seed.
+    """Train a forest of the same kind on the given rows with another seed.
 
     Examples
     --------
@@ -191,27 +193,29 @@ def retrain(
     (7, ('no', 'yes'))
     """
     if X.ndim != 2 or X.shape[1] != forest.n_features:
-        raise ForestError(f"training rows have shape {X.shape}, the forest takes {forest.n_features} columns")
+        raise ForestError(
+            f"training rows have shape {X.shape}, but the forest takes {forest.n_features} columns"
+        )
     model: Any = build_estimator(forest.estimator, seed, n_trees, threads)
-    with parallel_config("threading"):  # a bagging would start processes otherwise
+    with parallel_config("threading"):  # otherwise a bagging would start processes
         model.fit(X, y)
     again = Forest.from_sklearn(model)
     if again.classes != forest.classes:
         labels, known = list(again.classes), list(forest.classes)
-        raise ForestError(f"the training labels are {labels}, those of the forest {known}")
+        raise ForestError(f"the training labels are {labels}, but the forest's classes are {known}")
     return again
 
 
 def validity(
     forests: Sequence[Forest], points: np.ndarray, targets: Sequence[Label], voting: Voting = "soft"
 ) -> np.ndarray:
-    """Whether each forest decides for each point's target.
+    """Return whether each forest predicts each point's target.
 
     Parameters
     ----------
     forests : sequence of Forest
     points : ndarray of shape (n, columns)
-        Encoded rows, made by any tool.
+        Encoded rows, from any tool.
     targets : sequence of n labels
     voting : {"soft", "hard"}
 

@@ -49,7 +49,7 @@ def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
         ({"solver": {"time_limit": 0}}, "time_limit must be positive"),
         ({"solver": {"threads": 0}}, "threads must be at least 1"),
         ({"solver": {"name": "cplex"}}, "name is 'cplex'"),
-        ({"validation": {"scenarios": ["tomorrow"]}}, "no scenario 'tomorrow'"),
+        ({"validation": {"scenarios": ["tomorrow"]}}, "unknown scenario 'tomorrow'"),
         ({"validation": {"scenarios": ["same-data"] * 2}}, "listed twice"),
         ({"validation": {"forests": 0}}, "forests must be at least 1"),
         ({"keep_valid": True}, "needs a previous run"),

@@ -127,7 +127,7 @@ def test_what_the_pipeline_in_the_workers_rejects_is_an_error(
     errors = points[points["status"] == "error"]
     assert len(errors) > 5
     assert not errors["verified"].any()
-    assert errors["reason"].str.contains("the model scores the point|the model predicts 0 at").all()
+    assert errors["reason"].str.contains("the model gives the point the score|the model predicts 0 at").all()
     assert done.counts["error"] == (found["status"] == "error").sum()
 
 

@@ -90,7 +90,7 @@ def test_three_classes_need_a_target_and_reach_it_against_the_rest() -> None:
         return np.digitize(frame["income"] + 20 * frame["age"], [2500, 4000])
 
     forest = trained(three, 9)
-    with pytest.raises(ValueError, match="say which one is the target"):
+    with pytest.raises(ValueError, match="choose one of them as target"):
         rc.Explainer(forest, SCHEMA)
     for target in (0, 1, 2):
         for answer in rc.Explainer(forest, SCHEMA, target=target, solver="highs").explain_many(

@@ -119,7 +119,7 @@ def test_a_model_that_fails_on_one_row_costs_that_row_only(
 
     found = rc.Explainer(read.forest, schema, target="yes", judge=careful).explain_many(customers)
     for cf, age in zip(found, customers["age"], strict=True):
-        assert (cf.reason == "the model does not take this row: ValueError: no such age") == (age == bad)
+        assert (cf.reason == "the model does not accept this row: ValueError: no such age") == (age == bad)
         assert (cf.status == "error") == (age == bad)
     assert calls[0] == len(customers)
 

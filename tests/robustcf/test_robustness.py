@@ -66,7 +66,7 @@ def test_calibration_is_monotone_and_lowers_what_was_optimistic() -> None:
     assert np.abs(learnt(at) - at**2).max() < 0.1
     assert learnt.bias == pytest.approx(1 / 6, abs=0.03)
     for bad in (([], []), ([0.5], [0.5, 0.6]), ([1.5], [0.5]), ([0.5], [np.nan])):
-        with pytest.raises(ValueError, match=r"calibration|validities"):
+        with pytest.raises(ValueError, match=r"non-empty and of equal length|validities"):
             rc.Calibration.fit(np.array(bad[0]), np.array(bad[1]))
 
 
