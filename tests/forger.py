@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jobworld import customers, make_audit, make_forest, run_audit, shards
 from robustcf_jobs.cluster.tasks import Tasks
-from robustcf_jobs.inputs.config import SolverChoice, plain_hash
+from robustcf_jobs.inputs.config import SolverChoice, stored_config_hash
 from robustcf_jobs.reduce.reduce import reduce_run
 from robustcf_jobs.report.report import report_folder
 from robustcf_jobs.run.columns import KEYS
@@ -57,7 +57,7 @@ class Forger:
         path = self.run / "manifest.json"
         manifest = json.loads(path.read_text())
         change(manifest)
-        manifest["config_hash"] = plain_hash(manifest["config"])
+        manifest["config_hash"] = stored_config_hash(manifest["config"])
         path.write_text(json.dumps(manifest))
 
     def rows(self, change: Callable[[list[Row]], list[Row] | None]) -> None:

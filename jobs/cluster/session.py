@@ -39,7 +39,7 @@ def chosen_address(address: str | None) -> str:
 class RayFailed(TaskFailed):
     """Ray did not start on this machine."""
 
-    advice = "look at `ulimit -a` and the free memory"
+    advice = "check `ulimit -a` and the free memory"
     at_once = True  # clients of a Ray that never came up may wait for it forever when they are destroyed
 
 

@@ -1,7 +1,7 @@
-"""Watches the start of Ray: its output goes to a log file, and a failed start prints one line.
+"""Watch the start of Ray: send its output to a log file, and print one line if the start fails.
 
-Ray's C++ code may wait forever for a raylet that cannot start workers, or end our process without a word.
-Python's main thread cannot prevent either. So a thread ends a start that takes too long, and a
+Ray's C++ code may wait forever for a raylet that cannot start workers, or end this process without a
+message. Python's main thread cannot prevent either. So a thread ends a start that takes too long, and a
 forked child prints the line if this process dies before Ray is up.
 """
 
@@ -17,14 +17,14 @@ from contextlib import contextmanager
 
 from .signals import STOPPED, asked_to_stop
 
-LIMIT = 180.0  # seconds; Ray itself gives up on a node after 30, on a cluster after 60
-STOP_LIMIT = 20.0  # seconds that a start may still take once the run was asked to stop
+LIMIT = 180.0  # seconds; Ray itself gives up on a node after 30 and on a cluster after 60
+STOP_LIMIT = 20.0  # seconds that a start may still take after the run was asked to stop
 
 
 @contextmanager
 def watched(log: str) -> Iterator[None]:
     """Send output to `log`; print one line if the start never ends or kills the process."""
-    line = f"robustcf: Ray did not start on this machine (its log: {log}); look at `ulimit -a`\n"
+    line = f"robustcf: Ray did not start on this machine (its log: {log}); check `ulimit -a`\n"
     stderr = os.dup(2)
     ours, theirs = os.pipe()
     speaker = _fork_speaker(ours, theirs, line)
@@ -44,7 +44,7 @@ def watched(log: str) -> Iterator[None]:
 
 def _fork_speaker(ours: int, theirs: int, line: str) -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads: none is used
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child uses none
         speaker = os.fork()
     if speaker == 0:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -19,7 +19,7 @@ RETRIES = 3
 LOOK = 1.0  # seconds between two checks whether the run must stop
 PAUSE = 3.0  # seconds before failed storage is tried again
 # Object stores raise OSError without a subclass; errors with these texts are temporary.
-PASSING = re.compile(
+TEMPORARY = re.compile(
     r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
     r"|HTTP status 5\d\d|Retry policy exhausted|[Cc]onnection (reset|refused|timed out)"
 )
@@ -110,19 +110,19 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
         try:
             return function(*arguments)
         except OSError as error:
-            if isinstance(error, TRANSIENT) or PASSING.search(str(error)):
+            if isinstance(error, TRANSIENT) or TEMPORARY.search(str(error)):
                 time.sleep(PAUSE * (0.5 + random.random()))
                 raise ConnectionError(str(error)) from None
             raise
 
 
-def patiently(function: Callable[..., T], *arguments: Any) -> T:
+def with_retries(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function in the driver with the same retries of storage errors as in a task."""
     for _ in range(RETRIES):
         try:
             return function(*arguments)
         except OSError as error:
-            if not isinstance(error, TRANSIENT) and not PASSING.search(str(error)):
+            if not isinstance(error, TRANSIENT) and not TEMPORARY.search(str(error)):
                 raise
             stop_if_asked()
             time.sleep(PAUSE)

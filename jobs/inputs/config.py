@@ -317,7 +317,7 @@ def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> lis
     return made
 
 
-def as_plain(config: Any) -> dict[str, Any]:
+def config_as_json(config: Any) -> dict[str, Any]:
     """Return the config as JSON values, without the credentials in its addresses."""
     values = json.loads(json.dumps(dataclasses.asdict(config)))
     return typing.cast(dict[str, Any], _cleaned(values))
@@ -336,10 +336,10 @@ def config_hash(config: Any) -> str:
 
     The output address, the shards and the workers' resources do not decide the rows.
     """
-    return plain_hash(as_plain(config))
+    return stored_config_hash(config_as_json(config))
 
 
-def plain_hash(stored: dict[str, Any]) -> str:
+def stored_config_hash(stored: dict[str, Any]) -> str:
     """Return the `config_hash` of a config stored in a manifest."""
     decisive = {**stored, "solver": dict(stored["solver"])}
     for key in ("output", "shared", "shard"):

@@ -17,7 +17,7 @@ from robustcf.datasets.named import FOLDER_VARIABLE
 
 from ..cluster.session import cpus_of, session
 from ..cluster.signals import side_by_side
-from ..inputs.config import SweepConfig, as_plain, config_hash
+from ..inputs.config import SweepConfig, config_as_json, config_hash
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..run.claim import claimed
 from ..run.folder import RunFolder
@@ -118,7 +118,7 @@ def going_on(config: SweepConfig) -> SweepConfig | None:
     with claimed(run):
         if wanted.solver.time_limit > limit:
             _forget_unproved(run, manifest)
-        changed = {"config": as_plain(wanted), "config_hash": config_hash(wanted), "state": "running"}
+        changed = {"config": config_as_json(wanted), "config_hash": config_hash(wanted), "state": "running"}
         run.write_manifest(manifest | changed)
     return wanted
 
@@ -136,7 +136,7 @@ def _lenders(output: Path, config: SweepConfig) -> list[RunFolder]:
 
 
 def _same_forests(theirs: Mapping[str, Any], config: SweepConfig) -> bool:
-    mine = as_plain(config)
+    mine = config_as_json(config)
     decisive = ("rows", "trees", "depth", "first_share")
     return bool(
         theirs["seed"] == mine["seed"] and all(theirs["sweep"][k] == mine["sweep"][k] for k in decisive)

@@ -39,7 +39,7 @@ from pyarrow import fs
 from robustcf.support.documents import parse_json
 
 from ..cluster.signals import ask_to_stop, stop_if_asked
-from ..cluster.tasks import patiently
+from ..cluster.tasks import with_retries
 from ..inputs.errors import BadInput, TaskFailed, one_line
 from .folder import RunFolder
 
@@ -151,7 +151,7 @@ class _Claim:
     def _publish(self) -> None:
         for _ in range(100):  # another run may remove the folder that it made, just before ours is in it
             with suppress(FileNotFoundError):
-                patiently(self.run.publish, f"{FOLDER}/{self.name}", self.content)
+                with_retries(self.run.publish, f"{FOLDER}/{self.name}", self.content)
                 self.renewed = time.monotonic()
                 return
         raise BadInput(f"{self.run.shown}: cannot be written to")
@@ -161,7 +161,7 @@ class _Claim:
         end = time.monotonic() + PATIENCE
         removed: dict[str, Rival] = {}
         while True:
-            there, rivals = patiently(self._rivals)
+            there, rivals = with_retries(self._rivals)
             if there and not rivals:
                 return list(removed.values())
             if not there:

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from robustcf.support.documents import parse_json
 
-from ..cluster.tasks import Tasks, patiently
-from ..inputs.config import as_plain, config_hash, methods_of
+from ..cluster.tasks import Tasks, with_retries
+from ..inputs.config import config_as_json, config_hash, methods_of
 from ..inputs.errors import BadInput, TaskFailed, one_line
 from ..terminal.progress import stage
 from .folder import BROKEN, FORMAT, Published, RunFolder
@@ -36,7 +36,7 @@ def new_manifest(kind: str, config: Any) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "kind": kind,
-        "config": as_plain(config),
+        "config": config_as_json(config),
         "config_hash": config_hash(config),
         "seed": config.seed,
         "methods": len(methods_of(config)),
@@ -99,7 +99,7 @@ class Journal:
 
     def write(self) -> None:
         self._last = time.monotonic()
-        patiently(self.run.write_manifest, self.manifest)
+        with_retries(self.run.write_manifest, self.manifest)
 
     def count(self, expected: int) -> Counter[str]:
         """Statuses over the planned shards, each of which must be there; `expected` rows have one."""

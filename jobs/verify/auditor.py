@@ -13,7 +13,7 @@ from robustcf.schema.schema import Schema, SchemaError
 from robustcf.support.documents import DocumentError, parse_toml
 from robustcf.verify import Findings
 
-from ..inputs.config import AuditConfig, Model, SweepConfig, Training, as_plain, parse
+from ..inputs.config import AuditConfig, Model, SweepConfig, Training, config_as_json, parse
 from ..inputs.errors import BadInput
 from .customers import CustomerSource
 
@@ -81,7 +81,7 @@ class Inputs:
 
     def where(self, config: Mapping[str, Any]) -> CustomerSource:
         """Return the customer table, with id and cohort columns from the auditor's config if given."""
-        told = config["customers"] if self.config is None else as_plain(self.config)["customers"]
+        told = config["customers"] if self.config is None else config_as_json(self.config)["customers"]
         address = self.auditor.customers
         if address is None and self.config is not None:
             address = self.config.customers.data
@@ -109,7 +109,7 @@ class Inputs:
                 what = key.removesuffix("_hash")
                 findings.add("auditor", f"the run's {what} differs from the auditor's (manifest.json: {key})")
         if self.config is not None:
-            for key, stored, wanted in differences(manifest.get("config", {}), as_plain(self.config)):
+            for key, stored, wanted in differences(manifest.get("config", {}), config_as_json(self.config)):
                 findings.add("auditor", f"config: {key}: stored {stored}, the auditor has {wanted}")
 
 

@@ -16,7 +16,7 @@ from robustcf.schema.schema import Schema, SchemaError
 from robustcf.verify import Demand, Findings, Trees
 from robustcf.verify.findings import short
 
-from ..inputs.config import methods_of, plain_hash
+from ..inputs.config import methods_of, stored_config_hash
 from ..inputs.errors import BadInput
 from ..run.folder import RunFolder
 from .hashing import derived_seed
@@ -73,7 +73,7 @@ class Records:
     @property
     def config_hash(self) -> str:
         try:
-            return plain_hash(self.config)
+            return stored_config_hash(self.config)
         except (KeyError, TypeError, ValueError):
             raise Unreadable("config is not a valid config") from None
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faultworld import SEEDS, SHARDS, assert_whole, small_audit
 from jobworld import run_audit, shards
-from robustcf_jobs.inputs.config import AuditConfig, as_plain, read_config
+from robustcf_jobs.inputs.config import AuditConfig, config_as_json, read_config
 from robustcf_jobs.inputs.errors import TaskFailed
 from robustcf_jobs.run.folder import RunFolder
 
@@ -82,7 +82,7 @@ def test_storage_that_fails_for_good_ends_the_run_and_a_resume_finishes_it(
         assert 0 < done < SHARDS
         assert run_audit(config) == 0
         assert_whole(undisturbed, copied(run, tmp_path / "copy"))
-        assert "hush" not in str(as_plain(read_config(AuditConfig, config)))
+        assert "hush" not in str(config_as_json(read_config(AuditConfig, config)))
 
 
 def spoil(path: Path, rng: random.Random) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, as_plain, config_hash, read_config
+from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, config_as_json, config_hash, read_config
 from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.inputs.tables import plan_table, read_chunk
 from robustcf_jobs.run.columns import COUNTERFACTUALS
@@ -75,7 +75,7 @@ def config(content: bytes) -> None:
                 found = read_config(kind, folder / "a.toml")
             except BadInput:
                 continue
-            json.dumps(as_plain(found), allow_nan=False)
+            json.dumps(config_as_json(found), allow_nan=False)
             assert len(config_hash(found)) == 64
 
 

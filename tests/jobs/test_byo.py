@@ -202,9 +202,9 @@ def test_a_tree_that_leads_nowhere_is_refused_before_it_is_asked(tmp_path: Path)
 BAD_CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "both": (
         {"file": "model.skops", "forest": "forest", "favourable": 1},
-        "either a forest folder or a file",
+        "give either forest or file",
     ),
-    "neither": ({"favourable": 1}, "either a forest folder or a file"),
+    "neither": ({"favourable": 1}, "give either forest or file"),
     "no-schema": ({"forest": "forest", "favourable": 1}, "a forest folder also needs a schema"),
     "typo": ({"file": "model.skops", "favourable": 1, "trust_pickles": True}, "unknown key 'trust_pickles'"),
     "gone": ({"file": "gone.skops", "favourable": 1}, "gone.skops: cannot be read"),

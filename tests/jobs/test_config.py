@@ -8,7 +8,7 @@ from jobworld import write_config
 from robustcf_jobs.inputs.config import (
     AuditConfig,
     SweepConfig,
-    as_plain,
+    config_as_json,
     config_hash,
     methods_of,
     read_config,
@@ -127,7 +127,7 @@ def test_the_hash_is_of_what_decides_the_rows(tmp_path: Path) -> None:
 
 def test_credentials_are_never_kept(tmp_path: Path) -> None:
     address = "s3://AKIA:hush@bucket/run?endpoint_override=localhost:9&secret_key=hush"
-    kept = str(as_plain(audit(tmp_path, output=address, previous=address)))
+    kept = str(config_as_json(audit(tmp_path, output=address, previous=address)))
     assert "hush" not in kept
     assert "AKIA" not in kept
     assert without_secrets(address) == "s3://bucket/run?endpoint_override=localhost:9"

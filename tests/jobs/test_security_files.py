@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jobworld import ROOT, customers, make_audit, make_forest, write_config
 from robustcf_jobs.cli import main
-from robustcf_jobs.inputs.config import AuditConfig, as_plain, read_config
+from robustcf_jobs.inputs.config import AuditConfig, config_as_json, read_config
 from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.inputs.secrets import scrubbed, without_secrets
 from robustcf_jobs.inputs.uri import open_filesystem, parent_of
@@ -144,7 +144,7 @@ def test_what_is_no_secret_stays() -> None:
 def test_the_manifest_s_config_has_no_secret(tmp_path: Path) -> None:
     config = read_config(AuditConfig, secret_config(tmp_path))
     assert "hUsh" in repr(config)
-    assert "hUsh" not in json.dumps(as_plain(config))
+    assert "hUsh" not in json.dumps(config_as_json(config))
 
 
 def secret_config(folder: Path) -> Path:
