@@ -125,7 +125,7 @@ class Forest:
         return digest.hexdigest()
 
     def class_index(self, label: Label) -> int:
-        """Position of a label, with an error that lists the labels when there is none."""
+        """Return the position of a label; an unknown label raises a ForestError."""
         for i, known in enumerate(self.classes):
             if known == label and isinstance(known, str) == isinstance(label, str):
                 return i
@@ -135,7 +135,7 @@ class Forest:
         """Return the leaf (node number) that each row reaches in each tree."""
         X32 = np.ascontiguousarray(X, dtype=np.float32)
         if X32.ndim != 2 or X32.shape[1] != self.n_features:
-            raise ForestError(f"rows have shape {X32.shape}, the forest takes {self.n_features} columns")
+            raise ForestError(f"rows have shape {X32.shape}, but the forest takes {self.n_features} columns")
         return leaves_of(
             X32, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
         )

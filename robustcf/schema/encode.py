@@ -211,7 +211,7 @@ def nearest_number(feature: Feature, encoded: np.ndarray) -> np.ndarray:
 def least_number(feature: Feature, encoded: np.ndarray, *, plain: bool = True) -> np.ndarray:
     """Return the least number whose encoding is at least `encoded`.
 
-    With `plain`, a rounder number with the same encoding takes its place where there is one.
+    With `plain`, a rounder number with the same encoding is returned instead, if there is one.
     """
     exact = _first_reaching(feature, encoded)
     return _plainest(feature, encoded, exact) if plain else exact
