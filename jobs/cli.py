@@ -73,7 +73,7 @@ def demo(
 ) -> None:
     """Explain customers of the embedded credit data and test the answers by retraining.
 
-    The demo then runs the same customers as a batch job on a local Ray (`audit`) and writes a report.
+    The demo then audits all test customers as a batch job on a local Ray and writes a report.
     """
     with reporting_failures(), reporting_bad_input():
         from .demo.demo import run

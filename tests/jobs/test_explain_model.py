@@ -123,7 +123,7 @@ BAD_INPUT = {
     "synthetic-credit --model {files}/model.skops --customers c.csv --row 1": "either a data set or your own",
     "--row 1": "either a data set or your own",
     "{own}": "Missing option '--row'",
-    "{own} --row 1 --id c1": "by --id or by --row",
+    "{own} --row 1 --id c1": "use either --id or --row, not both",
     "{own} --row 60": "rows are 0 to 59",
     "{own} --id nobody": "customer nobody: not found in column customer",
     "{own} --id c1 --id-column town": "column 'town' is missing",
