@@ -30,7 +30,7 @@ def disagreements(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
             continue
         best = proved.iloc[0]
         for _, other in group[group.contender.isin([*PEERS, INCUMBENT])].iterrows():
-            line = f"{name}: {other.contender} {_said(other)}, {best.contender} {_said(best)}"
+            line = f"{name}: {other.contender} {_status(other)}, {best.contender} {_status(best)}"
             if pd.notna(other.objective) and (
                 best.status == "no_recourse" or other.objective < best.objective - _slack(best.objective)
             ):
@@ -49,15 +49,15 @@ def _among_solvers(group: pd.DataFrame) -> Iterator[str]:
     first = proved.iloc[0]
     for _, row in proved.iloc[1:].iterrows():
         if _differ(row, first):
-            yield f"{row.contender} {_said(row)}, {first.contender} {_said(first)}"
+            yield f"{row.contender} {_status(row)}, {first.contender} {_status(first)}"
     for _, row in group[~group.status.isin(PROVED)].iterrows():
         if first.status == "no_recourse":
             if pd.notna(row.objective):
-                yield f"{row.contender} {_said(row)}, {first.contender} {_said(first)}"
+                yield f"{row.contender} {_status(row)}, {first.contender} {_status(first)}"
         elif row.objective < first.objective - _slack(first.objective):
-            yield f"{row.contender} found {row.objective!r}, {first.contender} {_said(first)}"
+            yield f"{row.contender} found {row.objective!r}, {first.contender} {_status(first)}"
         elif row.lower_bound > first.objective + _slack(first.objective):
-            yield f"{row.contender} bounds by {row.lower_bound!r}, {first.contender} {_said(first)}"
+            yield f"{row.contender} bounds by {row.lower_bound!r}, {first.contender} {_status(first)}"
 
 
 def _differ(a: pd.Series, b: pd.Series) -> bool:
@@ -72,5 +72,5 @@ def _slack(objective: float) -> float:
     return TOLERANCE * max(1.0, abs(objective))
 
 
-def _said(row: pd.Series) -> str:
+def _status(row: pd.Series) -> str:
     return str(row.status) if pd.isna(row.objective) else f"{row.status} {float(row.objective)!r}"

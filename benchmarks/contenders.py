@@ -174,12 +174,12 @@ def solve_peer(peer: Peer, world: World, customer: Customer, method: str, limits
     """Return a peer's answer; our own code computes the cost and votes of its point."""
     problem, _ = problem_of(world, customer, [method])
     try:
-        said = peer.solve(customer.encoded, world.forest.class_index(customer.target), limits.seconds)
+        reply = peer.solve(customer.encoded, world.forest.class_index(customer.target), limits.seconds)
     except PeerGone as gone:
         return Answer("timeout", seconds=gone.seconds, reason=str(gone))
-    answer = Answer(said["status"], seconds=said["seconds"], cpu=said["cpu"], reason=said.get("reason"))
-    if said.get("point") is not None:
-        answer.objective, answer.reason = _priced(world, customer, problem, np.array(said["point"]))
+    answer = Answer(reply["status"], seconds=reply["seconds"], cpu=reply["cpu"], reason=reply.get("reason"))
+    if reply.get("point") is not None:
+        answer.objective, answer.reason = _priced(world, customer, problem, np.array(reply["point"]))
     return answer
 
 

@@ -106,7 +106,9 @@ def _from_sklearn(name: str, count: int) -> Subject:
     return Subject(rc.Forest.from_sklearn(model), data.schema, (encoded, y), frame.iloc[denied])
 
 
-def ask(subject: Subject, world: str, limits: int, long: float, done: set[str]) -> Iterator[list[Answer]]:
+def missing_answers(
+    subject: Subject, world: str, limits: int, long: float, done: set[str]
+) -> Iterator[list[Answer]]:
     """Yield the missing answers about one world's customers, one list per call."""
     for q, (voting, solver, methods) in enumerate(QUESTIONS):
         explainer: rc.Explainer | None = None
@@ -195,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, name in enumerate(chosen, 1):
         fresh = 0
         with path.open("a", encoding="utf-8") as file:
-            for answers in ask(makers[name](options.customers), name, limits, options.long, done):
+            for answers in missing_answers(makers[name](options.customers), name, limits, options.long, done):
                 file.writelines(json.dumps(a | {"code": code}) + "\n" for a in answers)
                 file.flush()
                 fresh += len(answers)

@@ -81,14 +81,14 @@ class Inputs:
 
     def where(self, config: Mapping[str, Any]) -> CustomerSource:
         """Return the customer table, with id and cohort columns from the auditor's config if given."""
-        told = config["customers"] if self.config is None else config_as_json(self.config)["customers"]
+        stored = config["customers"] if self.config is None else config_as_json(self.config)["customers"]
         address = self.auditor.customers
         if address is None and self.config is not None:
             address = self.config.customers.data
         return CustomerSource(
-            str(told["data"]) if address is None else address,
-            told.get("id"),
-            tuple(told.get("cohort") or ()),
+            str(stored["data"]) if address is None else address,
+            stored.get("id"),
+            tuple(stored.get("cohort") or ()),
             trusted=address is not None,
         )
 
@@ -97,10 +97,12 @@ class Inputs:
         if self.config is not None:
             own: Training | None = self.config.training
             return own
-        told = config.get("training")
-        if not isinstance(told, Mapping) or not all(isinstance(told.get(k), str) for k in ("data", "label")):
+        stored = config.get("training")
+        if not isinstance(stored, Mapping) or not all(
+            isinstance(stored.get(k), str) for k in ("data", "label")
+        ):
             return None
-        return Training(told["data"], told["label"], told.get("later"))
+        return Training(stored["data"], stored["label"], stored.get("later"))
 
     def check(self, manifest: Mapping[str, Any], findings: Findings) -> None:
         """Compare the run's forest, schema and config with the auditor's."""

@@ -35,4 +35,4 @@ def lines(done: Verified) -> list[str]:
         text += [f"{kind}: {message}" for message in shown]
         if count > len(shown):
             text.append(f"{kind}: {count - len(shown):,} more of {count:,}")
-    return text + done.said + [f"not checked: {note}" for note in done.notes]
+    return text + done.challenges + [f"not checked: {note}" for note in done.notes]

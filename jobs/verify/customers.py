@@ -203,7 +203,7 @@ class CustomerTable:
         read = read_rows(self.schema, frame, missing=self.trees.accepts_missing)
         usable = np.array([reason is None for reason in read.reasons], dtype=bool)
         encoded = encode_rows(self.schema.features, read.numbers[usable])
-        verdict = self.trees.ask(encoded, np.full(len(encoded), self.target), self.voting)
+        verdict = self.trees.judge(encoded, np.full(len(encoded), self.target), self.voting)
         favoured = ~verdict.denied(self.voting)
         expected = pd.DataFrame(
             {"id": ids, "row": [digest(row) for row in clean(read.numbers)], "kind": INVALID}

@@ -39,13 +39,16 @@ class Challenge(Protocol):
 
 @dataclass
 class Verified:
-    """The result of a verification; `notes` lists what was not checked, `said` the challenges."""
+    """The result of a verification.
+
+    `notes` lists what was not checked, `challenges` the results of attempts to refute claims.
+    """
 
     rows: int = 0
     customers: int = 0
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    challenges: list[str] = field(default_factory=list)
 
 
 def verify_run(
@@ -105,7 +108,7 @@ class _Verification:
         for name in sorted({d.name for d in records.demands if d.foreign is not None}):
             notes.append(f"the threshold of {name}: it is the one that the method's own package computes")
         if self.challenge is not None:
-            self.done.said += self.challenge.go(source, self.findings)
+            self.done.challenges += self.challenge.go(source, self.findings)
 
     def source(self) -> Source:
         """Return the source of the run's input rows, if they can be read again."""

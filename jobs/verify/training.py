@@ -173,7 +173,7 @@ class Plausibility:
         whole = X[~np.isnan(X).any(axis=1)]
         found = {}
         for target in self._targets(trees):
-            verdict = trees.ask(whole, np.full(len(whole), target), self.records.voting)
+            verdict = trees.judge(whole, np.full(len(whole), target), self.records.voting)
             tied = (
                 np.abs(verdict.lead) < 1e-12 if self.records.voting == "soft" else np.zeros(len(whole), bool)
             )

@@ -70,7 +70,7 @@ def judge(
     """
     demand, trees, features = asked.demands[method], asked.trees, asked.schema.features
     encoded = encode_rows(features, points)
-    verdict = trees.ask(encoded, np.full(len(points), target), demand.voting)
+    verdict = trees.judge(encoded, np.full(len(points), target), demand.voting)
     rounding = -0.5 / len(trees) if demand.voting == "hard" else 2e-12 * (len(trees) + 1)
     good = allowed_moves(asked.schema, own, points) & (
         verdict.score >= needed_score(demand, len(trees), target) + rounding

@@ -24,8 +24,8 @@ def check_evidence(sheet: Sheet) -> None:
     a reason. `relaxed`, `invalid_input` and `error` need a reason.
     """
     status, silent = sheet.status, sheet.frame["reason"].isna().to_numpy()
-    told = np.isin(status, ("invalid_input", "error", "relaxed"))
-    sheet.note("status", told & silent, "the reason is missing")
+    needs_reason = np.isin(status, ("invalid_input", "error", "relaxed"))
+    sheet.note("status", needs_reason & silent, "the reason is missing")
     proved = np.isin(status, ("optimal", "feasible"))
     sheet.note("columns", proved & np.isnan(sheet.number("lower_bound")), "lower_bound is missing")
     sheet.note(

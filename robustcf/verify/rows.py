@@ -53,7 +53,7 @@ class _Points(Sheet):
         fine &= (self.target[at] >= 0) & (self.method[at] >= 0)
         self.check_costs(self._full(moves.distance), self._full(moves.whole, False))
         self.compare("n_changed", self.has, self._full(np.bincount(block.changes.row, minlength=len(at))), 0)
-        verdicts = {v: self.ask(block.points, at, fine, v) for v in self.votings}
+        verdicts = {v: self.judge(block.points, at, fine, v) for v in self.votings}
         self.check_scores(verdicts, self._full(fine, False), need)
         self.check_origins(moves.origin, fine & moves.whole, checked)
         check_plausible(self, block.points, moves.origin, fine & moves.whole)
@@ -75,9 +75,9 @@ class _Points(Sheet):
     def votings(self) -> list[str]:
         return sorted({d.voting for d in self.asked.demands} | {self.asked.voting})
 
-    def ask(self, X: np.ndarray, rows: np.ndarray, fine: np.ndarray, voting: str) -> Verdict:
+    def judge(self, X: np.ndarray, rows: np.ndarray, fine: np.ndarray, voting: str) -> Verdict:
         """Return the forest's decisions on encoded rows; NaN for rows that are not `fine`."""
-        some = self.asked.trees.ask(X[fine], self.target[rows[fine]], voting)
+        some = self.asked.trees.judge(X[fine], self.target[rows[fine]], voting)
         parts = []
         for values in (some.score, some.lead, some.spread):
             full = np.full(len(X), np.nan)
@@ -161,7 +161,7 @@ class _Points(Sheet):
         checked.instance, checked.origin = self.block.at[first], rows
         there = own[codes] >= 0
         for voting in self.votings:
-            verdict = self.ask(rows, self.block.at[first], np.ones(len(rows), dtype=bool), voting)
+            verdict = self.judge(rows, self.block.at[first], np.ones(len(rows), dtype=bool), voting)
             score = np.where(there, verdict.score[own[codes]], np.nan)
             with_voting = there & (self.frame["voting"].to_numpy(dtype=object) == voting)
             self.compare("score_before", with_voting, score, self.rounding)

@@ -64,10 +64,10 @@ class Trees:
             walking = walking[self.left[node[walking]] >= 0]
         return node.reshape(len(rows), len(self.roots))
 
-    def ask(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
+    def judge(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
         """Return the forest's verdict on each row for that row's target class."""
         parts = [
-            self._ask(X[i : i + size], targets[i : i + size], voting)
+            self._judge(X[i : i + size], targets[i : i + size], voting)
             for size in [max(1, BLOCK // len(self))]
             for i in range(0, len(X), size)
         ]
@@ -76,7 +76,7 @@ class Trees:
             return Verdict(nothing, nothing, nothing)
         return Verdict(*(np.concatenate([getattr(p, k) for p in parts]) for k in ("score", "lead", "spread")))
 
-    def _ask(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
+    def _judge(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
         leaves = self.leaves(X)
         if voting == "hard":
             choice = self.leaf.argmax(axis=1)

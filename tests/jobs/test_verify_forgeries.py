@@ -72,8 +72,8 @@ def test_the_honest_run_withstands_everything(honest: Path) -> None:
     done = verify_run(str(honest / "run"), own, challenge(EVERYTHING, True, 1))
     assert done.findings.total == 0, lines(done)
     claims = int(rows["status"].isin(["optimal", "no_recourse", "relaxed", "feasible"]).sum())
-    assert any(f"{claims} of {claims} claims" in line and " 0 refuted" in line for line in done.said)
-    assert any(line.startswith("attack: ") and " 0 refuted" in line for line in done.said)
+    assert any(f"{claims} of {claims} claims" in line and " 0 refuted" in line for line in done.challenges)
+    assert any(line.startswith("attack: ") and " 0 refuted" in line for line in done.challenges)
     assert done.notes == ["the validation forests' decisions: these forests are not stored"]
 
 

@@ -40,7 +40,7 @@ def test_no_answer_of_a_sweep_refutes_a_claim_of_it(local_ray: Any, tmp_path: Pa
     claims, done = attacked(tmp_path / "run", resolve=20)
     assert done.findings.total == 0, lines(done)
     assert claims.total >= 20
-    assert any(line.startswith("resolve: 20 of ") and " 0 refuted" in line for line in done.said)
+    assert any(line.startswith("resolve: 20 of ") and " 0 refuted" in line for line in done.challenges)
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def test_encoding_and_votes_are_those_of_the_library(seed: int) -> None:
         trees, forest = Trees(world.forest), world.forest
         target = rng.integers(0, len(forest.classes))
         score, label = forest.judged_score(points, forest.classes[target], world.voting)  # type: ignore[arg-type]
-        verdict = trees.ask(points, np.full(len(rows), target), world.voting)
+        verdict = trees.judge(points, np.full(len(rows), target), world.voting)
         assert verdict.score == pytest.approx(score, abs=1e-12)
         won = label == target
         assert verdict.decided(world.voting)[won].all()
