@@ -129,7 +129,9 @@ def test_some_methods_only(audit: Path, tmp_path: Path) -> None:
     table = wide(audit, tmp_path, methods=("naive", "direct-saa"), alphas=(0.05,))
     statuses = [c for c in table.columns if c.endswith("_status")]
     assert statuses == ["naive_status", "direct_saa_alpha0_05_status"]
-    with pytest.raises(BadInput, match=r"it has naive, direct-saa alpha=0\.2, direct-saa alpha=0\.05"):
+    with pytest.raises(
+        BadInput, match=r"its methods are naive, direct-saa alpha=0\.2, direct-saa alpha=0\.05"
+    ):
         wide(audit, tmp_path, methods=("robx",))
 
 
