@@ -12,7 +12,10 @@ HARD = ("students-performance", "spambase", "credit-card-default", "german-credi
 
 
 def bars(solved: pd.DataFrame, ratios: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """Return one line per bar that the measured contenders allow; frozen-feature rows count."""
+    """Return one line per bar that the measured contenders allow.
+
+    Frozen-feature rows count.
+    """
     rows = []
     for key, group in solved.groupby(["trees", "depth"], sort=False):
         group = group.assign(row=group.row.astype(str) + " " + group.moves, moves="any")

@@ -59,7 +59,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def present(options: argparse.Namespace) -> list[str]:
-    """Return the requested contenders that are installed; print which peers are missing."""
+    """Return the requested contenders that are installed.
+
+    Print which peers are missing.
+    """
     names = []
     for name in options.contenders:
         if name in PEERS and not importable(name, options.peer_python):

@@ -61,7 +61,10 @@ class Customer:
 
 @dataclass(eq=False)
 class World:
-    """A case with its model, forest, geometry and customers; `seconds` holds set-up times."""
+    """A case with its model, forest, geometry and customers.
+
+    `seconds` holds set-up times.
+    """
 
     case: Case
     data: Dataset
@@ -85,7 +88,10 @@ class World:
         return votes_needed(self.geometry, target, "soft", asked.threshold(len(self.forest)))
 
     def explainer(self, solver: str, method: str, seconds: float) -> rc.Explainer:
-        """Return an explainer fitted on the training rows; it is made once for all customers."""
+        """Return an explainer fitted on the training rows.
+
+        It is made once for all customers.
+        """
         key = (solver, method, seconds)
         if key not in self._explainers:
             self._explainers[key] = rc.Explainer(

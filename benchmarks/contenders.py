@@ -1,4 +1,6 @@
-"""The contenders: each answers one customer at one threshold; times include model building.
+"""The contenders: each answers one customer at one threshold.
+
+Times include model building.
 
 Work that depends only on the forest (geometry, a peer's parsed model) is done once and not timed here.
 Everything else is timed: the customer's moves, the problem, incumbent, reduction and search.
@@ -147,7 +149,10 @@ def _incumbent(_name: str, world: World, customer: Customer, method: str, _limit
 def solve_together(
     world: World, customer: Customer, methods: Sequence[str], limits: Limits
 ) -> dict[str, Answer]:
-    """Solve all thresholds of a customer together; each gets an equal share of the time."""
+    """Solve all thresholds of a customer together.
+
+    Each gets an equal share of the time.
+    """
     with _quiet():
         begin, cpu = time.perf_counter(), time.process_time()
         problem, demands = problem_of(world, customer, methods)

@@ -59,7 +59,10 @@ def times(solved: pd.DataFrame, path: Path) -> None:
 
 
 def ratios(table: pd.DataFrame, path: Path) -> None:
-    """Plot how many times longer the others take, with intervals; below 1 they are faster."""
+    """Plot how many times longer the others take, with intervals.
+
+    Below 1 they are faster.
+    """
     if table.empty:
         return
     labels = list(table[CASE].drop_duplicates().itertuples(index=False, name=None))

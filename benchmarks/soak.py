@@ -112,7 +112,10 @@ WORKERS = ("ray::IDLE", "ray::_pinned_call", "ray::_pinned_call()")
 
 
 def watch(folder: Path, seconds: float, log: Path) -> dict[str, Any]:
-    """Start the driver, record the memory of all processes, kill workers; return the result."""
+    """Start the driver, record the memory of all processes, kill workers.
+
+    Return the result.
+    """
     (folder / "rounds.jsonl").touch()
     driver = subprocess.Popen(
         [sys.executable, "-m", "robustcf_benchmarks.soak", "--drive", str(folder), str(seconds)],

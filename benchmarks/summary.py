@@ -113,7 +113,10 @@ def ratios(solved: pd.DataFrame) -> pd.DataFrame:
 def bootstrap(
     group: pd.DataFrame, statistic: Callable[[np.ndarray], float], draws: int = 1000, seed: int = 0
 ) -> tuple[float, float]:
-    """Return a 95 % percentile interval; draws whole customers, whose thresholds are correlated."""
+    """Return a 95 % percentile interval.
+
+    Draws whole customers, whose thresholds are correlated.
+    """
     clusters = [part.ratio.to_numpy() for _, part in group.groupby([*CASE, "row"], sort=False)]
     rng = np.random.default_rng(seed)
     drawn = [

@@ -1,4 +1,7 @@
-"""Start a private local Ray, or join a cluster if the user asks for one; shut it down at the end."""
+"""Start a private local Ray, or join a cluster if the user asks for one.
+
+Shut it down at the end.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,10 @@ def _private_folder() -> Iterator[str]:
 
 
 def refresh_authentication() -> None:
-    """Make Ray read its settings again; it may have been imported before they were set."""
+    """Make Ray read its settings again.
+
+    It may have been imported before they were set.
+    """
     from ray import _raylet
 
     settings: Any = _raylet

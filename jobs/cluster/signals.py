@@ -32,7 +32,10 @@ class Terminated(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Record SIGTERM and Ctrl-C in this context; `stop_if_asked` or the exit raises them."""
+    """Record SIGTERM and Ctrl-C in this context.
+
+    `stop_if_asked` or the exit raises them.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -123,7 +126,9 @@ def ask_to_stop(reason: BaseException) -> None:
 
 
 def side_by_side(runs: Iterable[Callable[[], T]], at_once: int) -> Iterator[T]:
-    """Run functions in `at_once` threads and yield their results; the first failure stops all.
+    """Run functions in `at_once` threads and yield their results.
+
+    The first failure stops all.
 
     Each function must call `stop_if_asked` regularly while it waits.
     """

@@ -92,7 +92,10 @@ class Tasks:
     def run(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Run a function on each tuple of arguments; yield (arguments, result) as tasks end."""
+        """Run a function on each tuple of arguments.
+
+        Yield (arguments, result) as tasks end.
+        """
         return fan_out(self.ray, lambda c: self.start(function, *c, solves=solves), calls, self.window)
 
 

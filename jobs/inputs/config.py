@@ -1,4 +1,7 @@
-"""Read TOML configs into frozen dataclasses; a one-line error names any wrong key or value."""
+"""Read TOML configs into frozen dataclasses.
+
+A one-line error names any wrong key or value.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ def one_line(message: str) -> str:
 
 @contextmanager
 def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
-    """Turn the library's errors (and `others`) into `BadInput`; let all other errors pass."""
+    """Turn the library's errors (and `others`) into `BadInput`.
+
+    Let all other errors pass.
+    """
     from robustcf import ForestError, SchemaError, SolverError
     from robustcf.datasets import DatasetError
 
@@ -45,7 +48,10 @@ def reporting_bad_input(*others: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def reporting_failures() -> Iterator[None]:
-    """Report a failed job in one line with advice, exit code 1; handle signals while it runs."""
+    """Report a failed job in one line with advice, exit code 1.
+
+    Handle signals while it runs.
+    """
     from ..cluster.signals import stoppable
 
     with stoppable():

@@ -40,7 +40,10 @@ RISING = ("age", "seniority", "tenure")
 def write(
     model: str, data: str, output: str | None, label: str | None, trust_pickle: bool
 ) -> tuple[str, list[str]]:
-    """Return the schema file's text and a warning per doubtful column; write it to `output` if given."""
+    """Return the schema file's text and a warning per doubtful column.
+
+    Write it to `output` if given.
+    """
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
         if opened.read is not None:
@@ -67,7 +70,10 @@ def write(
 
 
 def schema_text(schema: Schema, frame: pd.DataFrame, model: str, data: str) -> str:
-    """Return a schema as commented TOML; `Schema.from_toml` reads the same schema back."""
+    """Return a schema as commented TOML.
+
+    `Schema.from_toml` reads the same schema back.
+    """
     parts = [HEAD.format(model=one_line(model), data=one_line(data))]
     tables = tomllib.loads(schema.to_toml())["feature"]
     for feature, table in zip(schema.features, tables, strict=True):

@@ -40,7 +40,10 @@ class Plan:
 
 
 def plan_table(address: str, columns: Sequence[str]) -> Plan:
-    """Find the files and read their headers; refuse unreadable files and missing columns."""
+    """Find the files and read their headers.
+
+    Refuse unreadable files and missing columns.
+    """
     filesystem, files = find_files(address, ENDINGS)
     chunks: list[Chunk] = []
     rows: int | None = 0

@@ -14,7 +14,9 @@ from .secrets import is_uri, scrubbed, without_secrets
 
 
 def absolute(address: str, base: Path) -> str:
-    """Return a path made absolute from a folder; URIs and absolute paths stay unchanged.
+    """Return a path made absolute from a folder.
+
+    URIs and absolute paths stay unchanged.
 
     As in a shell, `~` is the home folder and `~name` that user's. Without such a user it is a file name.
     """

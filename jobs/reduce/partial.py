@@ -1,4 +1,7 @@
-"""Counts and exact sums of one shard; their total does not depend on the order of shards."""
+"""Counts and exact sums of one shard.
+
+Their total does not depend on the order of shards.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class Validity:
 
 @dataclass
 class Part:
-    """Counts and sums of one group; sums of floats are exact, in the units of `exact_sums`."""
+    """Counts and sums of one group.
+
+    Sums of floats are exact, in the units of `exact_sums`.
+    """
 
     rows: int = 0
     points: int = 0
@@ -69,7 +75,10 @@ class Part:
 
 
 def add_counts(mine: Any, other: Any) -> None:
-    """Add the counts of another object field by field; skip fields that are not counts."""
+    """Add the counts of another object field by field.
+
+    Skip fields that are not counts.
+    """
     for f in fields(mine):
         value = getattr(other, f.name)
         if isinstance(value, int):

@@ -34,7 +34,10 @@ SHARDS_PER_TASK = 8
 
 
 def _summary_schema(kind: str, validation: str) -> pa.Schema:
-    """Return the summary's columns; metadata name the kind of interval and a quantile's error."""
+    """Return the summary's columns.
+
+    Metadata name the kind of interval and a quantile's error.
+    """
     wilson_or = "the wider of the Wilson interval over (row, forest) pairs and a cluster bootstrap over"
     clusters = {
         "sweep": f"{wilson_or} simulations",

@@ -1,4 +1,7 @@
-"""Run the experiments that use the authors' rows and seeds; one small file per simulation."""
+"""Run the experiments that use the authors' rows and seeds.
+
+One small file per simulation.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def file_of(folder: Path, simulation: int) -> Path:
 
 
 def run_authors(ray: Any, config: SweepConfig, planned: int, data: Dataset) -> int:
-    """Run the missing simulations; `planned` is the authors' number, which decides their seeds."""
+    """Run the missing simulations.
+
+    `planned` is the authors' number, which decides their seeds.
+    """
     with claimed(RunFolder(config.output)):
         return _run_missing(ray, config, planned, data)
 

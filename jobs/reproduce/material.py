@@ -170,7 +170,10 @@ def _figures(output: Path, material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def _explained(output: Path, rows: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-    """Yield trajectories and importance figures; both need the run folder for the points."""
+    """Yield trajectories and importance figures.
+
+    Both need the run folder for the points.
+    """
     there = {name for name in set(rows["dataset"]) if (output / "runs/saa-100" / name).is_dir()}
     others = tuple(there - set(material_sets()))
     beside = {}

@@ -74,7 +74,10 @@ class PointsRequest:
 
 
 def validate_points(request: PointsRequest, address: str | None = None) -> pa.Table:
-    """Compute each point's threshold test and predicted and measured validity; write the table."""
+    """Compute each point's threshold test and predicted and measured validity.
+
+    Write the table.
+    """
     if not parent_of(request.output)[1].lower().endswith((".parquet", ".csv")):
         raise BadInput(f"{request.output}: the output name must end in .parquet or .csv")
     with reporting_bad_input(ValueError):
@@ -94,16 +97,16 @@ def validate_points(request: PointsRequest, address: str | None = None) -> pa.Ta
         with session(address, request.threads) as ray:
             tasks = Tasks(ray, SolverChoice(threads=request.threads))
             measured = _measured(tasks, request, request.training, schema, forest, points, target)
-    facts = _facts(forest, points, target, request.voting, request.alpha, threshold)
+    scores = _scored(forest, points, target, request.voting, request.alpha, threshold)
     rows: list[dict[str, Any]] = []
-    place = {int(i): k for k, i in enumerate(usable)}
+    position = {int(i): k for k, i in enumerate(usable)}
     for i, reason in enumerate(read.reasons):
         head = {"point": ids[i], "reason": reason, "target": str(target)}
         if reason is not None:
             rows.append(head)
             continue
         for name, seeds, valid in measured:
-            rows.append(head | facts[place[i]] | _measure(name, seeds, valid[place[i]]))
+            rows.append(head | scores[position[i]] | _measure(name, seeds, valid[position[i]]))
     result = pa.Table.from_pylist(rows, POINTS)
     _write(request.output, result)
     return result
@@ -153,7 +156,7 @@ def _by_scenario(
     return found
 
 
-def _facts(
+def _scored(
     forest: Forest, points: np.ndarray, target: Label, voting: Voting, alpha: float, threshold: float
 ) -> list[dict[str, Any]]:
     """Return each point's columns that need only the explained forest."""

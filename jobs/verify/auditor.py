@@ -1,4 +1,7 @@
-"""The auditor's own table, model and config; they take precedence over the manifest."""
+"""The auditor's own table, model and config.
+
+They take precedence over the manifest.
+"""
 
 from __future__ import annotations
 
@@ -81,14 +84,14 @@ class Inputs:
 
     def where(self, config: Mapping[str, Any]) -> CustomerSource:
         """Return the customer table, with id and cohort columns from the auditor's config if given."""
-        stored = config["customers"] if self.config is None else config_as_json(self.config)["customers"]
+        settings = config["customers"] if self.config is None else config_as_json(self.config)["customers"]
         address = self.auditor.customers
         if address is None and self.config is not None:
             address = self.config.customers.data
         return CustomerSource(
-            str(stored["data"]) if address is None else address,
-            stored.get("id"),
-            tuple(stored.get("cohort") or ()),
+            str(settings["data"]) if address is None else address,
+            settings.get("id"),
+            tuple(settings.get("cohort") or ()),
             trusted=address is not None,
         )
 
@@ -116,7 +119,10 @@ class Inputs:
 
 
 def read_own_config(path: str, kind: str) -> Any:
-    """Read the auditor's config; check keys and types (`read_config` would load the solvers)."""
+    """Read the auditor's config.
+
+    Check keys and types (`read_config` would load the solvers).
+    """
     file = Path(path)
     try:
         document = parse_toml(file.read_text(encoding="utf-8"))
@@ -129,7 +135,10 @@ def read_own_config(path: str, kind: str) -> Any:
 
 
 def differences(stored: Any, own: Any, at: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the keys with different values in two configs, and both values; ignore file paths."""
+    """Yield the keys with different values in two configs, and both values.
+
+    Ignore file paths.
+    """
     from robustcf.verify.findings import short
 
     if at in FREE:

@@ -214,7 +214,10 @@ def _refuted(claim: Claim, objective: float, score: float, who: str) -> str:
 
 
 def challenge(resolve: int | None, attack: bool, seed: int | None, limit: float = 60.0) -> Claims | None:
-    """Return the claims checker for `--resolve` and `--attack`; None if neither is given."""
+    """Return the claims checker for `--resolve` and `--attack`.
+
+    The result is None if neither is given.
+    """
     if resolve is None and not attack:
         return None
     return Claims(resolve, attack, secrets.randbits(32) if seed is None else seed, limit)

@@ -47,7 +47,10 @@ class CustomerSource:
 
 
 class CustomerTable:
-    """Compares the customer table with the run; keeps hashes, score and decision (50 bytes each)."""
+    """Compares the customer table with the run.
+
+    Keeps hashes, score and decision (50 bytes each).
+    """
 
     def __init__(
         self,
@@ -235,7 +238,10 @@ class CustomerTable:
         return np.array([f"{prefix}{first + i}" for i in range(len(table))], dtype=object)
 
     def _note(self, plan: Plan, what: str, hashes: Any) -> None:
-        """Add a finding for each customer with one of these hashes; read the ids again for names."""
+        """Add a finding for each customer with one of these hashes.
+
+        Read the ids again for names.
+        """
         if not len(hashes):
             return
         wanted = np.asarray(hashes, dtype=np.uint64)[:MOST_SHOWN]

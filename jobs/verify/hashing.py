@@ -21,7 +21,10 @@ def hash_ids(ids: np.ndarray) -> np.ndarray:
 
 
 def hash_texts(columns: Sequence[np.ndarray], n: int) -> np.ndarray:
-    """Return a 64-bit hash of each row of text columns; missing text has a fixed hash."""
+    """Return a 64-bit hash of each row of text columns.
+
+    Missing text has a fixed hash.
+    """
     state = np.full(n, 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in columns:
         texts = np.array(["\0" if v is None or v is pd.NA else str(v) for v in column], dtype=object)

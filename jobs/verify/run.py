@@ -129,7 +129,10 @@ class _Verification:
         return CustomerTable(where, records.manifest, schema, trees, target, records.voting, self.findings)
 
     def training(self, unit: Unit, source: Source, trees: Trees, schema: Schema) -> Rows | str | None:
-        """Return a unit's training rows if a method needs them; a text if they are not available."""
+        """Return a unit's training rows if a method needs them.
+
+        The result is a text if they are not available.
+        """
         if not self.plausibility.needed or not self.inputs.auditor.reads:
             return None
         if isinstance(source, DataSets):
@@ -188,7 +191,10 @@ class _Verification:
         return len(table)
 
     def check_measured(self, unit: Unit, table: pa.Table) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Check the shard's validation; return valid and all forests per scenario and row."""
+        """Check the shard's validation.
+
+        Return valid and all forests per scenario and row.
+        """
         if not self.records.measured:
             return {}
         name = f"validation/{unit.shard}"

@@ -26,7 +26,10 @@ FLAT = [name for name in COUNTERFACTUALS.names if name not in NESTED]
 def read_whole(
     run: RunFolder, name: str, schema: pa.Schema, facts: Mapping[str, Any] | None, findings: Findings
 ) -> pa.Table | None:
-    """Read a Parquet file and check its digest and columns; None if it cannot be used."""
+    """Read a Parquet file and check its digest and columns.
+
+    The result is None if it cannot be used.
+    """
     try:
         content = run.read(name)
     except OSError as error:
@@ -149,6 +152,9 @@ def _first_difference(found: pa.Table, wanted: pa.Table) -> str:
 
 
 def first_line(error: BaseException, path: str = "", name: str = "") -> str:
-    """Return an error as one line; replace a temporary copy's `path` by the original `name`."""
+    """Return an error as one line.
+
+    Replace a temporary copy's `path` by the original `name`.
+    """
     text = str(error).strip().split("\n")[0]
     return short(text.replace(path, name) if path else text)

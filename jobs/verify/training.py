@@ -64,7 +64,10 @@ def _labels(column: pd.Series, trees: Trees) -> np.ndarray:
 
 
 class Plausibility:
-    """Provides isolation forests and training rows per unit; `notes` lists what is missing."""
+    """Provides isolation forests and training rows per unit.
+
+    `notes` lists what is missing.
+    """
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -78,7 +81,10 @@ class Plausibility:
         return self.isolation or self.outlier
 
     def of(self, unit: Unit, trees: Trees, schema: Schema, training: Rows | str | None) -> Plausible | None:
-        """Return the data to check a unit's rows; `training` is a text if it is not available."""
+        """Return the data to check a unit's rows.
+
+        `training` is a text if it is not available.
+        """
         if not self.needed:
             return None
         if self.records.kind == "audit" and self._known is not None:

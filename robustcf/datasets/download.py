@@ -82,7 +82,10 @@ class _HttpOnly(request.HTTPRedirectHandler):
 
 
 def _opener() -> request.OpenerDirector:
-    """Build an opener for HTTP only; the default one also opens file:, ftp: and data:."""
+    """Build an opener for HTTP only.
+
+    The default one also opens file:, ftp: and data:.
+    """
     opener = request.OpenerDirector()
     opener.addheaders = [("User-Agent", "robustcf")]
     for handler in (

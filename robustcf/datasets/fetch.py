@@ -1,4 +1,7 @@
-"""Download a data set of the paper into the user's cache; keep it only if it is complete."""
+"""Download a data set of the paper into the user's cache.
+
+Keep it only if it is complete.
+"""
 
 from __future__ import annotations
 

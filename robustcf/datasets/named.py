@@ -34,7 +34,10 @@ class Listing:
 
 @dataclass(frozen=True)
 class Description:
-    """The content of a data set; `genuine` tells whether its file has the known SHA-256."""
+    """The content of a data set.
+
+    `genuine` tells whether its file has the known SHA-256.
+    """
 
     name: str
     title: str
@@ -93,7 +96,9 @@ def available(path: str | Path | None = None) -> list[Listing]:
 
 
 def describe(name: str, path: str | Path | None = None) -> Description:
-    """Return the rows, features, kinds and classes of a data set; `path` as in `load`.
+    """Return the rows, features, kinds and classes of a data set.
+
+    `path` as in `load`.
 
     Examples
     --------

@@ -80,7 +80,10 @@ class Source:
 
 
 def find(name: str, registry: Mapping[str, Source]) -> Source:
-    """Return the source of this name; the error for an unknown name suggests a similar one."""
+    """Return the source of this name.
+
+    The error for an unknown name suggests a similar one.
+    """
     if name.lower() in registry:
         return registry[name.lower()]
     near = difflib.get_close_matches(name.lower(), [*registry, SYNTHETIC], n=1)

@@ -14,7 +14,10 @@ from robustcf.stats import LEVEL
 
 @dataclass(frozen=True)
 class Share:
-    """A share of `n` clustered rows; `effect` is the design effect (rows per independent row)."""
+    """A share of `n` clustered rows.
+
+    `effect` is the design effect (rows per independent row).
+    """
 
     value: float
     n: float
@@ -103,7 +106,9 @@ def chance_of_more(share: Share, target: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values in the given order; they control the family-wise error.
+    """Return Holm's adjusted p-values in the given order.
+
+    They control the family-wise error.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

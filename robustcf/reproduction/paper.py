@@ -33,7 +33,10 @@ class NaiveTable:
 
 @dataclass(frozen=True)
 class TargetClaim:
-    """Data sets on which, according to the text, Direct-SAA misses 1 - α; it reaches it elsewhere."""
+    """Data sets on which, according to the text, Direct-SAA misses 1 - α.
+
+    It reaches it elsewhere.
+    """
 
     source: str
     experiment: str

@@ -9,7 +9,10 @@ from robustcf.schema.schema import Schema
 
 
 def feature_values(schema: Schema, encoded: np.ndarray) -> pd.DataFrame:
-    """Return encoded rows with one [0, 1] column per feature; a category by its index."""
+    """Return encoded rows with one [0, 1] column per feature.
+
+    A category by its index.
+    """
     columns = {}
     for j, feature in enumerate(schema.features):
         part = encoded[:, int(schema.column_start[j]) : int(schema.column_start[j + 1])]
@@ -22,7 +25,10 @@ def feature_values(schema: Schema, encoded: np.ndarray) -> pd.DataFrame:
 
 
 def signed_changes(schema: Schema, before: np.ndarray, after: np.ndarray) -> pd.DataFrame:
-    """Return each feature's change on its [0, 1] scale, per row; a changed category counts 1."""
+    """Return each feature's change on its [0, 1] scale, per row.
+
+    A changed category counts 1.
+    """
     moved = feature_values(schema, after) - feature_values(schema, before)
     for feature in schema.features:
         if feature.kind == "categorical":

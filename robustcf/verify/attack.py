@@ -49,7 +49,10 @@ def donors(own: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _first_of_each(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first index of each distinct row, and each row's distinct row; NaN equals NaN."""
+    """Return the first index of each distinct row, and each row's distinct row.
+
+    The result is NaN equals NaN.
+    """
     clean = np.ascontiguousarray(np.where(np.isnan(rows), np.nan, rows + 0.0))
     _, first, which = np.unique(
         clean.view(np.dtype((np.void, clean.dtype.itemsize * clean.shape[1]))).reshape(-1),
@@ -65,7 +68,9 @@ def _first_of_each(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def attack(
     asked: Asked, claims: Sequence[Claim], own: np.ndarray, given: np.ndarray
 ) -> tuple[list[Hit], int]:
-    """Try every donor on every claim; return the refuted claims and the number of pairs.
+    """Try every donor on every claim.
+
+    Return the refuted claims and the number of pairs.
 
     Parameters
     ----------

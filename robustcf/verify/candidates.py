@@ -20,7 +20,10 @@ FARTHEST = 1e300
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rising values of a feature with costs and encoded columns; `own` is the customer's index."""
+    """Rising values of a feature with costs and encoded columns.
+
+    `own` is the customer's index.
+    """
 
     numbers: np.ndarray
     costs: np.ndarray
@@ -81,7 +84,10 @@ def _one_of_each(
     thresholds: list[np.ndarray],
     pushed: bool,
 ) -> np.ndarray:
-    """Return the cheapest number per outcome of all tests; always keep the customer's own."""
+    """Return the cheapest number per outcome of all tests.
+
+    Always keep the customer's own.
+    """
     tests = [columns[:, c].astype(np.float32)[:, None] <= t for c, t in enumerate(thresholds)]
     outcome = np.hstack([*tests, np.zeros((len(numbers), 1), dtype=bool)])
     direction = np.sign(np.nan_to_num(numbers - own)) if feature.ordered else 1.0 * (numbers != own)
@@ -116,7 +122,10 @@ def _multiples(step: float, x: float) -> list[float]:
 
 
 def _limits(feature: Feature, own: float) -> tuple[float, float]:
-    """Return the lowest and highest allowed number; the customer's own is always within."""
+    """Return the lowest and highest allowed number.
+
+    The customer's own is always within.
+    """
     low, high = feature.span
     low, high = (
         (low if feature.lower is None else feature.lower),

@@ -114,7 +114,10 @@ def float32_blur(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndar
 
 
 def move_costs(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the cost from one row of numbers to another; infinite from or to a missing value."""
+    """Return the cost from one row of numbers to another.
+
+    The result is infinite from or to a missing value.
+    """
     total = np.zeros(len(points))
     for j, feature in enumerate(schema.features):
         old, new = own[:, j], points[:, j]

@@ -12,7 +12,9 @@ MOST_SHOWN = 20  # per kind
 
 
 class Findings:
-    """Mismatches by kind. All are counted; messages are kept for the first `MOST_SHOWN`.
+    """Mismatches by kind. All are counted.
+
+    Messages are kept for the first `MOST_SHOWN`.
 
     Examples
     --------
@@ -51,7 +53,10 @@ class Findings:
         self._shown[kind] += [say(int(i)) for i in indices[: max(room, 0)]]
 
     def expect(self, kind: str, where: str, stored: Any, recomputed: Any) -> bool:
-        """Add a mismatch unless two values are equal and of the same type; return whether they are."""
+        """Add a mismatch unless two values are equal and of the same type.
+
+        Return whether they are.
+        """
         if type(stored) is type(recomputed) and stored == recomputed:
             return True
         self.add(kind, f"{where}: stored {short(stored)}, recomputed {short(recomputed)}")

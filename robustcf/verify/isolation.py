@@ -55,7 +55,10 @@ class Isolation:
         self.bound = -scale * math.log2(-float(arrays["offset"][0])) if scale else -math.inf
 
     def margin(self, X: np.ndarray) -> np.ndarray:
-        """Return by how much each row's path lengths exceed the bound; negative for outliers."""
+        """Return by how much each row's path lengths exceed the bound.
+
+        The result is negative for outliers.
+        """
         if not len(X):
             return np.zeros(0)
         total: np.ndarray = self.length[self.trees.leaves(X)].sum(axis=1)

@@ -43,7 +43,10 @@ class Moves:
 def check_moves(
     schema: Schema, points: np.ndarray, changes: Changes, name: Name, findings: Findings
 ) -> Moves:
-    """Check every change against the schema and the points; `name` names a row in messages."""
+    """Check every change against the schema and the points.
+
+    `name` names a row in messages.
+    """
     n = len(points)
     position = {f.name: j for j, f in enumerate(schema.features)}
     which = np.array([position.get(name, -1) for name in changes.feature], dtype=np.int64)
@@ -91,7 +94,10 @@ def _check_feature(
     name: Name,
     findings: Findings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Check one feature's changes; return numbers before and after, and which are unreadable."""
+    """Check one feature's changes.
+
+    Return numbers before and after, and which are unreadable.
+    """
 
     def note(kind: str, wrong: np.ndarray, what: str) -> None:
         def say(i: int) -> str:
@@ -164,7 +170,10 @@ def _note(findings: Findings, kind: str, wrong: np.ndarray, name: Name, what: st
 def check_points(
     schema: Schema, points: np.ndarray, missing: bool, name: Name, findings: Findings
 ) -> np.ndarray:
-    """Check that encoded rows hold valid numbers and category codes; return which rows do."""
+    """Check that encoded rows hold valid numbers and category codes.
+
+    Return which rows do.
+    """
     fine = np.ones(len(points), dtype=bool)
     for j, feature in enumerate(schema.features):
         block = points[:, schema.column_start[j] : schema.column_start[j + 1]]

@@ -26,7 +26,9 @@ _ABSENT = ("nan", "None", "NaN", "<NA>", "NaT")
 
 
 def read_texts(feature: Feature, texts: np.ndarray) -> np.ndarray:
-    """Return the number that each text of a table represents; NaN if it represents none.
+    """Return the number that each text of a table represents.
+
+    The result is NaN if it represents none.
 
     >>> read_texts(Feature("job", "categorical", values=("clerk", "cook")), np.array(["cook", "king"]))
     array([ 1., nan])

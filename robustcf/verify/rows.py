@@ -76,7 +76,10 @@ class _Points(Sheet):
         return sorted({d.voting for d in self.asked.demands} | {self.asked.voting})
 
     def judge(self, X: np.ndarray, rows: np.ndarray, fine: np.ndarray, voting: str) -> Verdict:
-        """Return the forest's decisions on encoded rows; NaN for rows that are not `fine`."""
+        """Return the forest's decisions on encoded rows.
+
+        The result is NaN for rows that are not `fine`.
+        """
         some = self.asked.trees.judge(X[fine], self.target[rows[fine]], voting)
         parts = []
         for values in (some.score, some.lead, some.spread):

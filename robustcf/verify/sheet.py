@@ -18,7 +18,10 @@ from robustcf.verify.trees import Trees
 
 @dataclass(frozen=True)
 class Asked:
-    """The question that every row of a shard answers; `target` None means the other class."""
+    """The question that every row of a shard answers.
+
+    `target` None means the other class.
+    """
 
     schema: Schema
     trees: Trees

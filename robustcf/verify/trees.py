@@ -51,7 +51,10 @@ class Trees:
         return names.index(label) if label in names else -1
 
     def leaves(self, X: np.ndarray) -> np.ndarray:
-        """Return each (row, tree)'s leaf; as scikit-learn, go left if float32(x) <= threshold."""
+        """Return each (row, tree)'s leaf.
+
+        As scikit-learn, go left if float32(x) <= threshold.
+        """
         rows = X.astype(np.float32)
         node = np.tile(self.roots, len(rows))
         row = np.repeat(np.arange(len(rows)), len(self.roots))
