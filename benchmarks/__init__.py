@@ -1,1 +1,1 @@
-"""The benchmark: our engine, general solvers and peer packages, measured in one run."""
+"""The benchmark: our engine, general solvers and peer packages in one run."""

@@ -1,4 +1,4 @@
-"""The benchmark's command: solve every problem with every contender, then summarise and check.
+"""The benchmark's command: solve, summarise and check.
 
 `python -m robustcf_benchmarks --quick` is a short run; without `--quick` it is the full benchmark.
 """
@@ -30,7 +30,10 @@ console = Console(width=None if sys.stdout.isatty() else 160)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; return 0 if all agree, 1 for disagreements, 2 for bad arguments."""
+    """Run the benchmark.
+
+    Return 0 if all agree, 1 for disagreements, 2 for bad arguments.
+    """
     options = parse(argv)
     try:
         with threadpool_limits(1):
@@ -140,7 +143,7 @@ def start_peers(world: World, names: list[str], python: str) -> dict[str, Peer]:
 
 
 def conclude(folder: Path, clock: str = "wall") -> int:
-    """Write the tables and plots of a folder's measurements and check their agreement."""
+    """Write tables and plots of a folder's measurements; check their agreement."""
     frame = pd.DataFrame(read(folder / "measurements.jsonl"))
     if frame.empty:
         console.print("there are no measurements")

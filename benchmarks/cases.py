@@ -114,7 +114,7 @@ class World:
         return self.forest.predict(self.data.encode(self.data.X.iloc[self._held_out]))
 
     def customers(self, count: int) -> list[Customer]:
-        """Return held-out rows, alternating between the two predicted classes if possible."""
+        """Return held-out rows, alternating between the predicted classes if possible."""
         sides = [list(self._held_out[self._predicted == c]) for c in range(2)]
         chosen: list[int] = []
         while len(chosen) < count and any(sides):
@@ -131,7 +131,7 @@ class World:
 
 
 def data_sets() -> list[str]:
-    """Return the available data sets of the paper, or the built-in one if there are none."""
+    """Return the paper's data sets that are found, or the built-in one if none is."""
     found = [s.name for s in rc.datasets.available() if s.where not in (None, "built in")]
     return found or [SYNTHETIC]
 

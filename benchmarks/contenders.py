@@ -59,7 +59,10 @@ class Answer:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Disable garbage collection while timing (and do not collect before: it empties caches)."""
+    """Disable garbage collection while timing.
+
+    Do not collect right before either: it empties the caches.
+    """
     gc.disable()
     try:
         yield
@@ -68,7 +71,7 @@ def _quiet() -> Iterator[None]:
 
 
 def problem_of(world: World, customer: Customer, methods: Sequence[str]) -> tuple[Problem, list[int]]:
-    """Return the customer's problem and each method's demand, as `Explainer` builds them."""
+    """Return the customer's problem and each method's demand, as in `Explainer`."""
     moves = moves_of(world.geometry, customer.numbers, customer.encoded)
     demands = [world.demand(customer.target, m) for m in methods]
     problem = build_problem(world.geometry, moves, world.votes(customer.target), demands[0])
@@ -122,7 +125,10 @@ def _full(_name: str, world: World, customer: Customer, method: str, limits: Lim
 
 
 def _incumbent(_name: str, world: World, customer: Customer, method: str, _limits: Limits) -> Answer:
-    """Run the heuristic alone; `seconds` excludes building and reducing, timed separately."""
+    """Run the heuristic alone.
+
+    `seconds` excludes building and reducing, which are timed separately.
+    """
     begin = time.perf_counter()
     problem, _ = problem_of(world, customer, [method])
     built = time.perf_counter()
@@ -191,7 +197,7 @@ def solve_peer(peer: Peer, world: World, customer: Customer, method: str, limits
 def _priced(
     world: World, customer: Customer, problem: Problem, point: np.ndarray
 ) -> tuple[float | None, str | None]:
-    """Return our cost of a peer's encoded point, or why it is not allowed or not enough."""
+    """Return our cost of a peer's encoded point, or why the point does not count."""
     schema, start = world.data.schema, world.geometry.start
     numbers = customer.numbers.copy()
     for j, feature in enumerate(schema.features):

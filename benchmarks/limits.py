@@ -1,4 +1,6 @@
-"""Check answers at short time limits by longer solves: `python -m robustcf_benchmarks.limits`.
+"""Check answers at short time limits by longer solves.
+
+Run it with `python -m robustcf_benchmarks.limits`.
 
 Every customer is solved with every family of methods and both votings, at limits between 1 ms and 2 s, and
 once with a long limit. Then no point of one answer may refute another answer (`refute.py`). Answers are

@@ -72,7 +72,7 @@ class Treecf:
 
 
 class Ocean:
-    """oceanpy's constraint program, with the paper's weights and listed values as its costs."""
+    """oceanpy's constraint program with the paper's costs and listed values."""
 
     def __init__(self, model, features):
         import pandas as pd

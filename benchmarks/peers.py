@@ -107,7 +107,7 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
 
 
 def describe(world: World) -> list[dict[str, Any]]:
-    """Return the schema's features for a peer: columns, weights, listed encoded values."""
+    """Return the features for a peer: columns, weights, listed encoded values."""
     schema = world.data.schema
     features = []
     for j, feature in enumerate(schema.features):

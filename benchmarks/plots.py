@@ -25,7 +25,10 @@ def _label(row: Any) -> str:
 
 
 def times(solved: pd.DataFrame, path: Path) -> None:
-    """Plot times per contender: boxes at the quartiles, whiskers at the 5th and 95th percentile."""
+    """Plot times per contender.
+
+    Boxes are at the quartiles, whiskers at the 5th and 95th percentile.
+    """
     cases = list(solved[CASE].drop_duplicates().itertuples(index=False, name=None))
     contenders = list(solved.contender.unique())
     figure = Figure(figsize=(2 + 1.7 * len(cases), 5))
@@ -85,7 +88,7 @@ def ratios(table: pd.DataFrame, path: Path) -> None:
 
 
 def growth(frame: pd.DataFrame, axis: str, path: Path) -> None:
-    """Plot median time or throughput over one size, a line per data set and contender."""
+    """Plot median time or throughput over one size, per data set and contender."""
     figure = Figure(figsize=(7, 4.5))
     axes = figure.subplots()
     value = "rows_per_second" if axis == "customers" else "seconds"

@@ -1,4 +1,4 @@
-"""Compare predicted with measured validity, and count important features, on the paper's data sets.
+"""Compare predicted with measured validity on the paper's data sets.
 
     python -m robustcf_benchmarks.prediction [--rows 10] [--forests 10] [--time-limit 600] [SET ...]
 
@@ -27,7 +27,10 @@ FIRST_SEED = 100  # the first retrained forest's seed
 
 @dataclass(frozen=True)
 class Line:
-    """One data set and method; validities are means over the points that reach the threshold."""
+    """One data set and method.
+
+    Validities are means over the points that reach the threshold.
+    """
 
     dataset: str
     important: int

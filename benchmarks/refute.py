@@ -65,7 +65,7 @@ def _about(a: Answer, customer: Sequence[Answer]) -> list[str]:
 
 
 def _least_objective(a: Answer, customer: Sequence[Answer]) -> float:
-    """Return the lowest objective of a point that meets the demands of the answer's method."""
+    """Return the lowest objective of a point that meets the method's demands."""
     same = [b for b in customer if b["method"] == a["method"] and b["status"] in ACCEPTED]
     least = [b["objective"] for b in same]
     by_score = a["method"].split(" ")[0] in THRESHOLD_METHODS
@@ -75,14 +75,17 @@ def _least_objective(a: Answer, customer: Sequence[Answer]) -> float:
 
 
 def _reaches(score: float, a: Answer) -> bool:
-    """Whether a score is high enough for an answer's method, even after rounding errors."""
+    """Whether a score is high enough for an answer's method, despite rounding."""
     if a["voting"] == "hard":
         return bool(score > 0.5 and score >= a["threshold"] - SCORE)
     return bool(score >= max(a["threshold"], 0.5 + SCORE) + 1e-10)
 
 
 def _about_relaxed(a: Answer, customer: Sequence[Answer]) -> list[str]:
-    """Check a relaxed answer: no accepted point may exist, and none nearer to acceptance."""
+    """Check a relaxed answer.
+
+    No accepted point may exist, and none nearer to acceptance.
+    """
     same = [b for b in customer if b["method"] == a["method"]]
     if any(b["status"] in ACCEPTED for b in same):
         return ["relaxed, but a point that the isolation forest accepts exists"]

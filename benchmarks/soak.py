@@ -156,7 +156,7 @@ def watch(folder: Path, seconds: float, log: Path) -> dict[str, Any]:
 
 
 def growth(noted: Mapping[str, list[tuple[float, float]]], seconds: float) -> dict[str, dict[str, float]]:
-    """Return per kind of process the medians of the second and last quarter, and the maximum."""
+    """Return medians of the second and last quarter, and the maximum, per kind."""
     found = {}
     for kind, samples in sorted(noted.items()):
         second = [rss for at, rss in samples if seconds / 4 <= at < seconds / 2]

@@ -1,4 +1,4 @@
-"""Store measurements as JSON lines at once, so that an interrupted run keeps them."""
+"""Store each measurement at once, so that an interrupted run keeps it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def write(frame: pd.DataFrame, folder: Path, console: Console, clock: str = "wal
 
 
 def times(solved: pd.DataFrame) -> pd.DataFrame:
-    """Return counts and times per forest and contender, and over all forests of a kind."""
+    """Return counts and times per contender and forest, and per kind of forest."""
     solved = solved[solved.contender != INCUMBENT]
     rows = [_times_of(key, group) for key, group in solved.groupby([*CASE, "contender"], sort=False)]
     rows += [
@@ -73,7 +73,10 @@ def _times_of(key: tuple[object, ...], group: pd.DataFrame) -> dict[str, object]
 
 
 def paired(solved: pd.DataFrame, contender: str) -> pd.DataFrame:
-    """Return our and another's seconds on the same problems (a timeout counts its time)."""
+    """Return our and another's seconds on the same problems.
+
+    A timeout counts the time it took.
+    """
     usable = solved[~solved.status.isin(UNMEASURED)]
     ours = usable[usable.contender == OURS].set_index(PROBLEM)
     other = usable[usable.contender == contender].set_index(PROBLEM)
@@ -82,7 +85,7 @@ def paired(solved: pd.DataFrame, contender: str) -> pd.DataFrame:
 
 
 def ratios(solved: pd.DataFrame) -> pd.DataFrame:
-    """Return the other's time divided by ours: the median with a 95 % interval, and of p95.
+    """Return the other's time divided by ours: median with interval, and of p95.
 
     The interval is a bootstrap over customers.
     """
@@ -128,7 +131,7 @@ def bootstrap(
 
 
 def incumbents(solved: pd.DataFrame) -> pd.DataFrame:
-    """Return the heuristic's gap to the proved optimum, its time, and the building time."""
+    """Return the heuristic's gap to the optimum, its time, and the building time."""
     proved = solved[(solved.contender == OURS) & (solved.status == "optimal")].set_index(PROBLEM).objective
     found = solved[solved.contender == INCUMBENT].set_index(PROBLEM)
     joined = found.join(proved.rename("optimum"), how="inner").reset_index()

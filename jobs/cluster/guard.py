@@ -1,4 +1,6 @@
-"""Solve rows in a child process, so that a hang, a crash or a memory leak costs one row only.
+"""Solve rows in a child process.
+
+A hang, a crash or a memory leak then costs one row only.
 
 The worker forks, so the child already has the libraries and the compiled forest. The child solves one
 batch after another. The worker watches the current row, its start time and the child's memory. A row
@@ -43,7 +45,7 @@ class Allowance:
 
     @classmethod
     def of(cls, time_limit: float, methods: int, gigabytes: float | None) -> Allowance:
-        """Return the limits, with 10 % and one second more for the solver to stop by itself."""
+        """Return the limits, with 10 % and one second more for the solver to stop."""
         return cls(1.1 * time_limit * methods + 1.0, None if gigabytes is None else gigabytes * 1e9)
 
 
@@ -57,7 +59,7 @@ class Stopped:
 
 
 def advance(tick: Tick, positions: Sequence[int], done: int) -> None:
-    """Call `tick` for the row after the first `done` ones (an explainer's `progress`)."""
+    """Call `tick` for the row after the first `done` ones (used as `progress`)."""
     tick(positions[done] if done < len(positions) else OUTSIDE)
 
 
@@ -71,7 +73,7 @@ class _Died(Exception):
 def guarded(
     work: Callable[[list[int], Tick], Any], batches: Iterable[Sequence[int]], allowance: Allowance
 ) -> Iterator[tuple[list[int], Any]]:
-    """Yield each batch with the result of `work(batch, tick)`, or `Stopped` for a row that failed.
+    """Yield each batch with its result, or `Stopped` for a row that failed.
 
     `work` runs in the child, calls `tick` when it starts a row, and returns a value that can be
     pickled. A batch in which a row was stopped is returned in several parts.
@@ -203,7 +205,10 @@ def _send_error(pipe: Connection, error: BaseException) -> None:
 
 
 def _stop_the_clock_while_compiling(now: np.ndarray) -> None:
-    """Exclude numba's compilation from the row's time: it can exceed a small time limit."""
+    """Exclude numba's compilation from the row's time.
+
+    It can exceed a small time limit.
+    """
     from numba.core import event
 
     begins: list[float] = []

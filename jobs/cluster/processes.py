@@ -23,7 +23,7 @@ _SET_CHILD_SUBREAPER = 36  # of Linux' prctl
 
 @contextmanager
 def outliving_descendants() -> Iterator[None]:
-    """On exit, wait until all descendants that were started in this context have ended."""
+    """On exit, wait until all descendants started in this context have ended."""
     if sys.platform != "linux":
         yield
         return

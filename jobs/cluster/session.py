@@ -48,7 +48,10 @@ class RayFailed(TaskFailed):
 
 @contextmanager
 def session(address: str | None, threads: int = 1, cpus: int | None = None) -> Iterator[Any]:
-    """Provide Ray during a run. A cluster that happens to run on the machine is never joined."""
+    """Provide Ray during a run.
+
+    A cluster that happens to run on the machine is never joined.
+    """
     with stoppable():
         before = dict(os.environ)
         where = chosen_address(address)
@@ -85,7 +88,10 @@ def _set_environment(where: str) -> None:
 
 
 def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) -> None:
-    """Start or join Ray. Its output goes to a log file, which the error names on failure."""
+    """Start or join Ray.
+
+    Its output goes to a log file, which the error names on failure.
+    """
     log = f"{folder}/startup.log"
     local = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{folder}/ray"}
     try:
@@ -170,7 +176,9 @@ def _restore(before: dict[str, str]) -> None:
 
 
 def refuse_unshared_output(ray: Any, run: RunFolder, shared: bool) -> str | None:
-    """Refuse an unshared local output on several nodes: each would write to its own disk.
+    """Refuse an unshared local output on several nodes.
+
+    Each node would write to its own disk.
 
     Returns the id of the only node that may run tasks (a cluster can grow), or None if any node may.
     """

@@ -1,4 +1,4 @@
-"""Stop a run early: record signals, raise them where it is safe, and stop parallel runs together.
+"""Stop a run early: record signals and raise them where it is safe.
 
 A signal handler must not raise inside Ray, and Ray installs its own handlers when it starts. So a
 command blocks SIGTERM and SIGINT before any library starts a thread. One thread of this module waits
@@ -104,7 +104,10 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def _alone() -> bool:
-    """Whether this process has one thread, so that no other thread can receive the signals."""
+    """Whether this process has one thread.
+
+    Then no other thread can receive the signals.
+    """
     try:
         return len(os.listdir("/proc/self/task")) == 1
     except OSError:

@@ -1,4 +1,4 @@
-"""Watch the start of Ray: send its output to a log file, and print one line if the start fails.
+"""Watch the start of Ray: log its output, and print one line if it fails.
 
 Ray's C++ code may wait forever for a raylet that cannot start workers, or end this process without a
 message. Python's main thread cannot prevent either. So a thread ends a start that takes too long, and a
@@ -23,7 +23,10 @@ STOP_LIMIT = 20.0  # seconds that a start may still take after the run was asked
 
 @contextmanager
 def watched(log: str) -> Iterator[None]:
-    """Send output to `log`; print one line if the start never ends or kills the process."""
+    """Send output to `log`.
+
+    Print one line if the start never ends or kills the process.
+    """
     line = f"robustcf: Ray did not start on this machine (its log: {log}); check `ulimit -a`\n"
     stderr = os.dup(2)
     ours, theirs = os.pipe()

@@ -1,4 +1,7 @@
-"""Run Ray tasks with retries and a bounded number of pending tasks (after lenskit's limiter)."""
+"""Run Ray tasks with retries and a bounded number of pending tasks.
+
+The window follows lenskit's limiter.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ TEMPORARY = re.compile(
 
 
 def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
-    """Submit items, at most `window` at a time, and yield (item, result) as tasks end."""
+    """Submit at most `window` items at a time; yield (item, result) as they end."""
     pending: dict[Any, T] = {}
     for item in items:
         while len(pending) >= window:
@@ -60,7 +63,7 @@ def _cause(error: Any) -> Exception:
 
 
 class Tasks:
-    """Run functions as Ray tasks with reserved CPUs, pinned threads and retries after crashes."""
+    """Run functions as Ray tasks with reserved CPUs, pinned threads and retries."""
 
     def __init__(
         self, ray: Any, solver: SolverChoice, home: str | None = None, window_per_cpu: float = 2.0
@@ -120,7 +123,7 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
 
 
 def with_retries(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function in the driver with the same retries of storage errors as in a task."""
+    """Call a function in the driver, with the retries of a task."""
     for _ in range(RETRIES):
         try:
             return function(*arguments)
@@ -133,7 +136,7 @@ def with_retries(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:
-    """Return the items in random order, so that the last shards are not all hard ones."""
+    """Return the items in random order, so that not all last shards are hard."""
     mixed = list(items)
     random.Random(seed).shuffle(mixed)
     return mixed

@@ -1,4 +1,4 @@
-"""Limit a worker's threads: the solver, BLAS, OpenMP and numba each use the same number."""
+"""Limit the threads of a worker's solver, BLAS, OpenMP and numba."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _held: list[IO[str]] = []  # locks on CPUs, held until the process ends
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return the variables that limit threads, for a process before it loads libraries."""
+    """Return the environment variables that limit a new process's threads."""
     return {name: str(threads) for name in VARIABLES}
 
 

@@ -163,7 +163,10 @@ def read_config(kind: type[T], path: str | Path) -> T:
 
 
 def _refuse_odd_numbers(value: Any, where: str) -> None:
-    """Refuse `nan` and `inf`: TOML allows them, but no key accepts them and JSON cannot hold them."""
+    """Refuse `nan` and `inf`.
+
+    TOML allows them, but no key accepts them and JSON cannot hold them.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         raise BadInput(f"{where} is {value}; give a finite number")
     if isinstance(value, Mapping):
@@ -274,7 +277,10 @@ def check_config(config: Any, where: str) -> None:
 
 
 def methods_of(config: Any, where: str = "config") -> list[Any]:
-    """Return the methods of the `[[method]]` tables, one per combination of listed parameters."""
+    """Return the methods of the `[[method]]` tables.
+
+    There is one per combination of listed parameters.
+    """
     from robustcf.methods.registry import methods_by_name
 
     kinds = methods_by_name()

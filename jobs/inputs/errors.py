@@ -1,4 +1,4 @@
-"""Errors as one line on stderr: exit code 2 for bad input, 1 for a job that failed."""
+"""One-line errors on stderr: exit code 2 for bad input, 1 for a failed job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the user's model from any address: a forest folder, a skops file, or a trusted pickle."""
+"""Read the user's model: a forest folder, a skops file, or a trusted pickle."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model and its address; `read` and `file` are None for a forest folder (no raw columns)."""
+    """A model and its address.
+
+    `read` and `file` are None for a forest folder, which has no raw columns.
+    """
 
     address: str
     forest: Forest
@@ -101,7 +104,10 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
 
 
 def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) -> Any:
-    """Load the model; with `warn`, say on stderr if another scikit-learn version wrote it."""
+    """Load the model.
+
+    With `warn`, say on stderr if another scikit-learn version wrote it.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if _is_skops(content):

@@ -1,4 +1,4 @@
-"""`robustcf schema`: write a commented schema file from a model and a table, for editing."""
+"""`robustcf schema`: write a commented schema file from a model and a table."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) ->
 
 
 def _sentinels(feature: Feature, column: pd.Series) -> Sentinels | None:
-    """Return numbers that may be codes such as "unknown", if they extend the column's range."""
+    """Return numbers that may be codes and extend the column's range.
+
+    An example is 999 for "unknown".
+    """
     if not feature.is_number or feature.action == "fixed" or feature.allowed is not None:
         return None
     found = find_sentinels(numbers_of(column))
@@ -133,7 +136,10 @@ def _doubt(found: Sentinels) -> str:
 
 
 def _remedy(feature: Feature, found: Sentinels) -> str:
-    """Return what to do. A range that scales the model's input cannot change, but bounds can be set."""
+    """Return what to do.
+
+    A range that scales the model's input cannot change, but bounds can be set.
+    """
     scales = feature.scaling == "minmax" and feature.transform is None
     low, high = ("lower", "upper") if scales else ("low", "high")
     ends = []
@@ -211,7 +217,10 @@ def _value(value: Any) -> str:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn text columns that hold only numbers into numbers (CSV files are read as text)."""
+    """Turn text columns that hold only numbers into numbers.
+
+    CSV files are read as text.
+    """
     made = {}
     for name, column in frame.items():
         numbers = numbers_of(column)

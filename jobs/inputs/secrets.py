@@ -17,7 +17,7 @@ def is_uri(address: str) -> bool:
 
 
 def without_secrets(address: str) -> str:
-    """Return a URI without user, password and secret parameters, safe to show and store.
+    """Return a URI without user, password and secret parameters.
 
     >>> without_secrets("s3://me:hush@bucket/run?region=eu&secret_key=x")
     's3://bucket/run?region=eu'

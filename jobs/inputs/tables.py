@@ -1,4 +1,4 @@
-"""Read Parquet or CSV tables in pieces of bounded size, with values as the author wrote them."""
+"""Read Parquet or CSV tables in pieces of bounded size."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def absolute(address: str, base: Path) -> str:
 
 
 def parent_of(address: str) -> tuple[str, str]:
-    """Return the folder of an address, with its URI parameters, and the name in the folder.
+    """Return an address's folder, with its URI parameters, and the name in it.
 
     >>> parent_of("s3://bucket/in/forest?region=eu")
     ('s3://bucket/in?region=eu', 'forest')

@@ -127,7 +127,7 @@ def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
 
 
 def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield per scenario whether each (row with a point, forest) pair is valid, in table order."""
+    """Yield per scenario which (row with a point, forest) pairs are valid."""
     if not run.exists(f"validation/{shard}"):
         return
     validation = read_shard(run, "validation", shard, ["instance_id", "scenario", "valid"])
@@ -222,7 +222,7 @@ def _add_validity(
 
 
 def _in_all(table: pa.Table, point: np.ndarray, n_methods: int) -> np.ndarray:
-    """Return which rows belong to instances with a point from every method of the run."""
+    """Return which rows belong to instances with a point from every method."""
     columns = ["dataset", "simulation", "n_trees", "instance_id"]
     instance = table.select(columns).to_pandas().groupby(columns, sort=False).ngroup().to_numpy()
     inside: np.ndarray = np.bincount(instance[point], minlength=instance.max() + 1)[instance] >= n_methods

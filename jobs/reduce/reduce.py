@@ -1,4 +1,4 @@
-"""`robustcf reduce`: summarise a run by validity, distance, changes, times and Pareto fronts."""
+"""`robustcf reduce`: summarise a run in tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the tables, figures and page of `robustcf reproduce` from its finished runs."""
+"""Write the tables, figures and page of `robustcf reproduce`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STUMP_ALPHA = 0.05
 
 
 def write_page(output: Path, earlier: Results | None = None) -> Path:
-    """Read every run below `output`, and write `reproduction.md`, the tables and the figures.
+    """Read every run below `output`; write `reproduction.md`, tables and figures.
 
     The results of an `earlier` reproduction are included.
     """

@@ -1,4 +1,4 @@
-"""`robustcf reproduce`: run or resume the paper's experiments, then write tables and figures."""
+"""`robustcf reproduce`: run or resume the paper's experiments."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _run_missing(
 
 
 def going_on(config: SweepConfig) -> SweepConfig | None:
-    """Return the config with which to resume this sweep's folder, or None if it is complete.
+    """Return the config to resume this sweep's folder, or None if it is complete.
 
     Simulations are independent, and an answer depends on the time limit only if it hit the limit. So a
     folder with fewer simulations or a shorter limit is extended. A folder with more than requested is
@@ -124,7 +124,7 @@ def going_on(config: SweepConfig) -> SweepConfig | None:
 
 
 def _lenders(output: Path, config: SweepConfig) -> list[RunFolder]:
-    """Return runs of other experiments with the same data and design, to reuse their forests."""
+    """Return runs of the same data and design, to reuse their forests."""
     mine, dataset = Path(config.output), config.sweep.datasets[0]
     found = []
     for folder in sorted((output / "runs").absolute().glob(f"*/{dataset}")):
@@ -152,7 +152,7 @@ def _sized(config: SweepConfig, simulations: int, time_limit: float) -> SweepCon
 
 
 def _forget_unproved(run: RunFolder, manifest: dict[str, Any]) -> None:
-    """Delete shards in which a row hit the old time limit, so that they are solved again."""
+    """Delete shards in which a row hit the old time limit, to solve them again."""
     for name, facts in list(manifest["shards"].items()):
         if any(facts.get("counts", {}).get(status) for status in UNPROVED):
             for file in (name, name.replace("counterfactuals/", "validation/")):

@@ -1,4 +1,6 @@
-"""The rows of a reproduction in one small file, enough for every table and to resume elsewhere.
+"""The rows of a reproduction in one small file.
+
+They are enough for every table and to resume elsewhere.
 
 `robustcf reproduce` writes `results.parquet` next to its page. Another call reads it with `--results`:
 it includes these rows in its page and does not run them again.
@@ -41,7 +43,7 @@ class Results:
     seconds: Seconds = field(default_factory=dict)
 
     def covers(self, experiment: str, dataset: str, config: SweepConfig) -> bool:
-        """Whether the results hold every requested simulation with all its rows and methods."""
+        """Whether the results hold every requested simulation completely."""
         own = self.rows[(self.rows["experiment"] == experiment) & (self.rows["dataset"] == dataset)]
         sizes = own.groupby("simulation").size()
         whole = config.sweep.rows * len(methods_of(config))
@@ -60,7 +62,10 @@ class Results:
 
 
 def write_results(results: Results, path: Path) -> None:
-    """Write the results file; an interrupted write leaves no partial file under its name."""
+    """Write the results file.
+
+    An interrupted write leaves no partial file under its name.
+    """
     seconds = [[*key, value] for key, value in results.seconds.items()]
     table = pa.Table.from_pandas(results.rows, preserve_index=False)
     table = table.replace_schema_metadata({NOTE: json.dumps({"seconds": seconds}).encode()})

@@ -1,1 +1,1 @@
-"""`robustcf sweep`: run a grid of data sets, simulations, forest sizes and methods."""
+"""`robustcf sweep`: run a grid of data sets, simulations, forests and methods."""

@@ -1,4 +1,4 @@
-"""`robustcf sweep`: explain and validate data sets × simulations × forest sizes × methods."""
+"""`robustcf sweep`: explain and validate a grid of experiments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ..validate.forests import Scenarios, TrainingRows, score_shard, seeds_for, 
 
 @dataclass(frozen=True)
 class Unit:
-    """One simulation on one data set with one size of forest: the smallest piece of work."""
+    """One simulation on one data set with one forest size: one piece of work."""
 
     dataset: str
     simulation: int
@@ -221,7 +221,10 @@ def explained_rows(seed: int, data: Dataset, rows: int, simulation: int) -> np.n
 
 
 def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
-    """Return the training rows (all but the explained ones) and those of the first forest."""
+    """Return the training rows and those of the first forest.
+
+    They are all rows but the explained ones.
+    """
     others = np.setdiff1d(np.arange(len(data)), explained_rows(job.seed, data, job.grid.rows, simulation))
     seed = derive_seed(job.seed, "first", data.name, simulation)
     first = first_rows(len(others), job.grid.first_share, seed)

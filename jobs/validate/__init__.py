@@ -1,1 +1,1 @@
-"""Retrained validation forests, and `robustcf validate` for points made by any tool."""
+"""Retrained validation forests, and the command `robustcf validate`."""

@@ -1,4 +1,4 @@
-"""Validation on the cluster: retrain forests in parallel, then score every point with all of them."""
+"""Retrain forests in parallel, and score every point with all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ MOST_TRAINING_ROWS_WRONG = 0
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Encoded rows and labels; `first` holds positions of the explained forest's training rows."""
+    """Encoded rows and labels.
+
+    `first` holds the positions of the explained forest's training rows.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -60,7 +63,10 @@ def check_trainable(forest: Forest, scenarios: Sequence[str]) -> None:
 
 
 def load_training(training: Training, schema: Schema, forest: Forest) -> TrainingRows:
-    """Read and encode the training table (in a task, so that the driver never holds the rows)."""
+    """Read and encode the training table.
+
+    It runs in a task, so that the driver never holds the rows.
+    """
     X, y = _encoded(training.data, training.label, schema, forest)
     first = np.arange(len(y))
     if training.later is not None:
@@ -139,7 +145,7 @@ def score_shard(
 
 
 def score_table(table: pa.Table, forests: Sequence[Forest], scenarios: Scenarios) -> list[pa.Table]:
-    """Return one `validation` table per scenario for `counterfactuals` rows that have a point."""
+    """Return one `validation` table per scenario for rows that have a point."""
     points = np.array(table["point"].to_pylist(), dtype=np.float64)
     targets = [label_of(forests[0], text) for text in table["target"].to_pylist()]
     votings = np.array(table["voting"].to_pylist())

@@ -1,4 +1,4 @@
-"""`robustcf validate`: check points made by any tool on the forest and on retrained forests."""
+"""`robustcf validate`: check points made by any tool on retrained forests."""
 
 from __future__ import annotations
 

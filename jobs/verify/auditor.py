@@ -83,7 +83,10 @@ class Inputs:
             raise BadInput(str(error)) from None
 
     def where(self, config: Mapping[str, Any]) -> CustomerSource:
-        """Return the customer table, with id and cohort columns from the auditor's config if given."""
+        """Return the customer table.
+
+        Id and cohort columns come from the auditor's config if given.
+        """
         settings = config["customers"] if self.config is None else config_as_json(self.config)["customers"]
         address = self.auditor.customers
         if address is None and self.config is not None:

@@ -1,4 +1,4 @@
-"""`robustcf verify --resolve` and `--attack`: collect and sample a run's claims, try to refute them."""
+"""`robustcf verify --resolve` and `--attack`: try to refute a run's claims."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Kept:
 
 
 class Claims:
-    """The claims of a run, or a random sample of them, and the attempts to refute them."""
+    """The claims of a run, or a random sample, and the attempts to refute them."""
 
     def __init__(self, resolve: int | None, attack: bool, seed: int, limit: float) -> None:
         self.resolve, self.attacks, self.seed, self.limit = resolve, attack, seed, limit
@@ -119,7 +119,10 @@ class Claims:
                 yield name, mine
 
     def _own(self, source: Source, dataset: str, unit: _Kept, claims: list[Claim]) -> np.ndarray:
-        """Return the customers' own rows from their table, else from points with changes undone."""
+        """Return the customers' own rows.
+
+        They come from their table, else from points with changes undone.
+        """
         schema = unit.asked.schema
         rows = source.rows_of(dataset, [c.customer for c in claims])
         rows = rows if rows.shape[1] == len(schema) else np.full((len(claims), len(schema)), np.nan)
@@ -202,7 +205,7 @@ class Claims:
 
 
 def _least(status: str, objective: float, bound: float) -> float | None:
-    """Return the row's claimed lower bound on every point's cost, or None if it has none."""
+    """Return the row's claimed lower bound on every point's cost, or None."""
     if status in ("no_recourse", "relaxed"):
         return math.inf
     least = objective if status == "optimal" else bound

@@ -1,4 +1,4 @@
-"""`robustcf verify`: check a finished run with code that took no part in solving it."""
+"""`robustcf verify`: check a finished run with independent code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def verify(address: str, auditor: Auditor = NO_OWN_INPUTS, challenge: Challenge 
 
 
 def lines(done: Verified) -> list[str]:
-    """Return the mismatches by kind, then the results of challenges, then what was not checked."""
+    """Return lines about mismatches, challenges, and what was not checked."""
     text = []
     for kind in done.findings.kinds:
         shown, count = done.findings.shown(kind), done.findings.counts[kind]

@@ -1,4 +1,4 @@
-"""Read an audit's customers again from their table and compare them with the run's rows."""
+"""Read an audit's customers again and compare them with the run's rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _AGREE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class CustomerSource:
-    """A customer table. The auditor's own table is `trusted`: it is compared even if its size changed."""
+    """A customer table.
+
+    The auditor's own table is `trusted`: it is compared even if its size changed.
+    """
 
     address: str
     id: str | None
@@ -123,7 +126,10 @@ class CustomerTable:
         return [] if self.unread is None else [self.unread]
 
     def _plan(self) -> Plan | None:
-        """Return the table's plan; None if the manifest's table is remote or changed its size."""
+        """Return the table's plan.
+
+        The result is None if the manifest's table is remote or changed its size.
+        """
         if is_uri(self.where.address) and not self.where.trusted:
             self.unread = "the customers' own rows: the table is remote; give it with --customers"
             return None
@@ -191,7 +197,7 @@ class CustomerTable:
         self._note(plan, "cohort is not the cohort of the customer's row", both[other.to_numpy()])
 
     def _read(self, plan: Plan) -> tuple[pd.DataFrame, int]:
-        """Return the expected values of every customer in the table, and the table's checksum."""
+        """Return the expected values of all customers, and the table's checksum."""
         parts, checksum = [], 0
         for names, table in self._pieces(plan, self.columns):
             ids = hash_ids(names)

@@ -1,4 +1,4 @@
-"""Independent implementations of the run's hashes of ids and rows, to compare with."""
+"""Independent implementations of the run's hashes, to compare with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 
 def derived_seed(seed: int, *keys: str | int) -> int:
-    """Return the seed that a run derives for a purpose: the first 32 bits of a SHA-256."""
+    """Return the seed a run derives for a purpose: the first 32 bits of a SHA-256."""
     text = json.dumps([seed, *keys], separators=(",", ":"), ensure_ascii=True)
     return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
 
@@ -33,7 +33,10 @@ def hash_texts(columns: Sequence[np.ndarray], n: int) -> np.ndarray:
 
 
 def clean(rows: np.ndarray) -> np.ndarray:
-    """Return rows with one kind of NaN and no -0.0, so that equal rows have equal bytes."""
+    """Return rows with one kind of NaN and no -0.0.
+
+    Equal rows then have equal bytes.
+    """
     return np.ascontiguousarray(np.where(np.isnan(rows), np.nan, rows + 0.0))
 
 

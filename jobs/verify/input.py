@@ -24,7 +24,7 @@ from .hashing import derived_seed
 
 
 class Source(Protocol):
-    """Collects a run's rows shard by shard and compares them with the input at the end."""
+    """Collects a run's rows by shard and compares them with the input at the end."""
 
     def add(
         self,
@@ -64,7 +64,7 @@ class NoSource:
 
 
 class DataSets:
-    """A sweep's data sets; checks which rows each simulation explains, and their content.
+    """A sweep's data sets; checks the explained rows and their content.
 
     If the auditor named them (`trusted`), a different content is a finding.
     """

@@ -28,7 +28,7 @@ def check_digests(records: Records) -> None:
 
 
 def _check_answer_keys(records: Records) -> None:
-    """Recompute the answer keys, which identify the question that each method answered."""
+    """Recompute the answer keys, which identify each method's question."""
     manifest, trees = records.manifest, records.trees("forest")
     if trees is None or (versions := manifest.get("versions")) is None:
         return

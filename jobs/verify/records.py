@@ -1,4 +1,4 @@
-"""Read a run folder's plan, methods, forests and schemas without trusting any of them."""
+"""Read a run folder's plan, methods, forests and schemas; trust none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check a run's summary tables: recompute them from the rows, compare CSV with Parquet."""
+"""Check a run's summary tables.
+
+Recompute them from the rows, and compare CSV with Parquet.
+"""
 
 from __future__ import annotations
 

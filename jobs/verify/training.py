@@ -1,4 +1,4 @@
-"""Isolation forests and training rows, to check the methods that use training rows."""
+"""Isolation forests and training rows, to check methods that use training rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rows = tuple[np.ndarray, np.ndarray]  # encoded rows, labels as text
 
 
 def read_training(training: Training | None, schema: Schema, trees: Trees, trusted: bool) -> Rows | str:
-    """Return the encoded training rows and labels as text, or why they are not available."""
+    """Return the encoded training rows and labels, or why they are not available."""
     if training is None:
         return "the run has no training table"
     if is_uri(training.data) and not trusted:
@@ -57,7 +57,7 @@ def check_training_hash(records: Records, trees: Trees, X: np.ndarray, labels: n
 
 
 def _labels(column: pd.Series, trees: Trees) -> np.ndarray:
-    """Return the labels as the forest's labels in text form, compared by value or text."""
+    """Return the forest's labels as text, compared by value or by text."""
     known: dict[Any, str] = {str(c): str(c) for c in trees.classes}
     known |= {c: str(c) for c in trees.classes}
     return np.array([known.get(v, known.get(str(v), "")) for v in column], dtype=object)
@@ -152,7 +152,7 @@ class Plausibility:
         trees: Trees,
         training: Rows | str | None,
     ) -> None:
-        """Check that fitting on the training rows gives the stored isolation forest, if possible."""
+        """Check that the training rows give the stored isolation forest, if possible."""
         what = "that the isolation forests were fitted on the training rows"
         made = self.records.manifest.get("versions", {}).get("scikit-learn")
         if isinstance(training, str) or training is None:

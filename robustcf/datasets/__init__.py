@@ -1,4 +1,4 @@
-"""Data sets: a built-in synthetic credit set, typed CSV files and the paper's eight sets."""
+"""Data sets: built-in synthetic credit, typed CSV files, the paper's eight."""
 
 from robustcf.datasets.dataset import Dataset, DatasetError
 from robustcf.datasets.fetch import fetch

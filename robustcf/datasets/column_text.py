@@ -19,7 +19,9 @@ def as_numbers(texts: Sequence[str]) -> np.ndarray:
 
 
 def as_values(texts: Sequence[str], numbers: np.ndarray | None = None) -> np.ndarray | pd.Series:
-    """Return numbers if every text is a decimal number (int64 if all are whole), else the words.
+    """Return numbers if every text is a decimal number, else the words.
+
+    Numbers are int64 if all are whole.
 
     Pass `numbers` for a column that is known to contain finite numbers.
 

@@ -1,4 +1,4 @@
-"""A data set: rows in original units, labels, and the schema that encodes the rows."""
+"""A data set: rows in original units, labels and a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read typed CSV files: a line of names, of kinds, of actionability, then the rows."""
+"""Read typed CSV files: lines of names, kinds and actionability, then rows."""
 
 from __future__ import annotations
 

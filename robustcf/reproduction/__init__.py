@@ -1,1 +1,1 @@
-"""Compute the paper's tables and figures from the rows of finished runs, without reading files."""
+"""Compute the paper's tables and figures from rows, without reading files."""

@@ -1,4 +1,4 @@
-"""The authors' own draw: the rows, column order and seeds of their published script.
+"""The authors' draw: rows, column order and seeds of their published script.
 
 With the same draw, our numbers and theirs can differ only by library versions, solver tolerances,
 ties and mistakes, not by chance.
@@ -52,7 +52,7 @@ def _first_is_zero(feature: Feature, data: Dataset) -> Feature:
 def same_draw(
     data: Dataset, simulation: int, n_trees: int, simulations: int, rows: int = 5, time_limit: float = 60.0
 ) -> list[dict[str, Any]]:
-    """Explain the rows of one of their simulations and check them on their second forest.
+    """Explain the rows of one of their simulations; check on their second forest.
 
     Parameters
     ----------
@@ -116,7 +116,10 @@ def same_draw(
 def _equally_near(
     forest: Forest, data: Dataset, rows: pd.DataFrame, nearest: list[Counterfactual], time_limit: float
 ) -> list[np.ndarray]:
-    """Return each row's point, then equally near ones that are optimal for slightly changed weights."""
+    """Return each row's point and other equally near points.
+
+    The others are optimal for slightly changed weights.
+    """
     before = read_rows(data.schema, rows).numbers
     points = [{} if cf.encoded is None else {cf.encoded.tobytes(): cf.encoded} for cf in nearest]
     for k in range(NUDGES):

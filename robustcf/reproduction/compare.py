@@ -1,4 +1,4 @@
-"""Compare shares: intervals of differences, and tests corrected for multiple testing."""
+"""Compare shares: intervals of differences, and tests with Holm's correction."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def clustered_share(successes: Sequence[float], sizes: Sequence[float]) -> Share
 
 
 def wilson_of(share: Share, level: float = LEVEL) -> tuple[float, float]:
-    """Return the Wilson interval for the effective number of rows (not always an integer).
+    """Return the Wilson interval for the effective number of rows.
 
     >>> tuple(round(end, 3) for end in wilson_of(Share(1.0, 5)))
     (0.566, 1.0)
@@ -71,7 +71,7 @@ def wilson_of(share: Share, level: float = LEVEL) -> tuple[float, float]:
 
 
 def difference(one: Share, other: Share, level: float = LEVEL) -> tuple[float, float, float]:
-    """Return `one` - `other` with Newcombe's interval, built from the two Wilson intervals.
+    """Return `one` - `other` with Newcombe's interval.
 
     >>> d, low, high = difference(Share(56 / 70, 70), Share(48 / 80, 80))  # Newcombe 1998, table II
     >>> round(d, 4), round(low, 4), round(high, 4)
@@ -84,7 +84,9 @@ def difference(one: Share, other: Share, level: float = LEVEL) -> tuple[float, f
 
 
 def chance_of_fewer(share: Share, target: float) -> float:
-    """Return P(this few valid rows or fewer | validity = target): small if the target is missed.
+    """Return P(this few valid rows or fewer | validity = target).
+
+    It is small if the target is missed.
 
     >>> round(chance_of_fewer(Share(0.5, 10), 0.9), 4)  # 5 or fewer of 10
     0.0016
@@ -95,7 +97,9 @@ def chance_of_fewer(share: Share, target: float) -> float:
 
 
 def chance_of_more(share: Share, target: float) -> float:
-    """Return P(this many valid rows or more | validity = target): small if it is surpassed.
+    """Return P(this many valid rows or more | validity = target).
+
+    It is small if the target is surpassed.
 
     >>> round(chance_of_more(Share(1.0, 10), 0.5), 4)
     0.001

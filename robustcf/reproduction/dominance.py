@@ -1,4 +1,7 @@
-"""Compare robust methods with benchmarks by distance and validity, on identical rows."""
+"""Compare robust methods with benchmarks by distance and validity.
+
+The rows are identical for all methods.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def on_identical_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """Return for each benchmark setting whether a robust setting dominates it, and by how much.
+    """Return whether and by how much robust settings dominate each benchmark's.
 
     `margin` is the robust front's validity at the benchmark's distance minus the benchmark's validity. Its
     interval is a bootstrap over simulations that recomputes the front in each draw. See `front_at`.
@@ -65,7 +68,7 @@ def dominance(rows: pd.DataFrame, draws: int = 2000, seed: int = 0) -> pd.DataFr
 
 
 def front_at(distance: np.ndarray, far: np.ndarray, good: np.ndarray) -> np.ndarray:
-    """Return the best validity at a mean distance, from one setting (column) or a mix of two.
+    """Return the best validity at a mean distance, from one setting or two mixed.
 
     If some customers get the points of one setting and the others those of another, mean distance and
     validity lie between the two. So the achievable values are the concave hull of the settings. The

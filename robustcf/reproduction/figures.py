@@ -1,4 +1,4 @@
-"""Draw the paper's figures again, with intervals and with axes fitted to the data."""
+"""Draw the paper's figures again, with intervals and axes fitted to the data."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def thresholds() -> Figure:
 
 
 def validity(table: pd.DataFrame, naive: pd.DataFrame | None = None) -> Figure:
-    """Plot validity over the target 1 - α with intervals, per data set (Figures 3, 9 and 10)."""
+    """Plot validity over the target 1 - α, per data set (Figures 3, 9 and 10)."""
     datasets = in_order(table["dataset"])
     figure, axes = _panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
@@ -110,7 +110,7 @@ def validity(table: pd.DataFrame, naive: pd.DataFrame | None = None) -> Figure:
 
 
 def pareto(table: pd.DataFrame) -> Figure:
-    """Plot validity over mean distance on identical rows, a line per method (Figure 4)."""
+    """Plot validity over mean distance on identical rows, per method (Figure 4)."""
     datasets = in_order(table["dataset"])
     figure, axes = _panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
@@ -130,7 +130,7 @@ def pareto(table: pd.DataFrame) -> Figure:
 
 
 def changed(table: pd.DataFrame) -> Figure:
-    """Plot the mean number of features changed by Direct-SAA over the target (Figure 5)."""
+    """Plot the mean number of features that Direct-SAA changes (Figure 5)."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     own = table[table["method"] == "direct-saa"]
@@ -146,7 +146,7 @@ def changed(table: pd.DataFrame) -> Figure:
 
 
 def times(rows: pd.DataFrame) -> Figure:
-    """Plot seconds per explanation as boxes over all parameters of a method (Figure 6)."""
+    """Plot seconds per explanation, over all parameters of a method (Figure 6)."""
     datasets = in_order(rows["dataset"])
     kinds = [m for m in dict.fromkeys(m for m, _ in STYLES) if m in set(rows["method"])]
     labels = {m: STYLES[line]["label"].split(",")[0] for line in reversed(STYLES) for m in [line[0]]}
@@ -178,7 +178,7 @@ def times(rows: pd.DataFrame) -> Figure:
 
 
 def trajectory(initial: pd.Series, changes: pd.DataFrame, title: str) -> Figure:
-    """Plot one row's values and its signed changes at rising targets (Figures 2, 7 and 8).
+    """Plot one row's values and its changes at rising targets (Figures 2, 7, 8).
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def trajectory(initial: pd.Series, changes: pd.DataFrame, title: str) -> Figure:
 
 
 def importance(tables: dict[str, pd.DataFrame], most: int = 14) -> Figure:
-    """Plot permutation importance next to the mean change, normalised (Figures 11 and 12)."""
+    """Plot permutation importance next to the mean change (Figures 11 and 12)."""
     figure = Figure(figsize=(11, 2.6 * -(-len(tables) // 2) + 0.8), layout="constrained")
     axes = figure.subplots(-(-len(tables) // 2), 2, squeeze=False).ravel().tolist()
     for spare in axes[len(tables) :]:
@@ -252,7 +252,10 @@ def beside(table: pd.DataFrame) -> Figure:
 
 
 def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
-    """Plot Direct-SAA with soft votes and with hard votes, for which the theory is exact."""
+    """Plot Direct-SAA with soft and with hard votes.
+
+    The theory is exact for hard votes.
+    """
     datasets = [d for d in in_order(soft["dataset"]) if d in set(hard["dataset"])]
     figure, axes = _panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
@@ -273,7 +276,7 @@ def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
 
 
 def predicted(table: pd.DataFrame) -> Figure:
-    """Plot the validity predicted by the explained forest against the one measured by retraining.
+    """Plot predicted validity against the one measured by retraining.
 
     A marker's size shows its number of points.
     """

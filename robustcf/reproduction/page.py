@@ -1,4 +1,4 @@
-"""Write the results page: runs, comparison with the paper, tested claims, unproved rows."""
+"""Write the results page: runs, comparison with the paper, tests, proofs."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _naive(material: Material, figures: Sequence[str]) -> str:
 
 
 def _their_draw(table: pd.DataFrame) -> str:
-    """Return the tables for the authors' own rows and forests, where chance plays no role."""
+    """Return the tables for the authors' own rows and forests."""
     lines = [
         {
             "N": r["n_trees"],
@@ -295,7 +295,7 @@ def _guarantees(table: pd.DataFrame) -> str:
 
 
 def _by_method(summary: pd.DataFrame, recourse: bool = False) -> str:
-    """Return a table of validity in % with intervals: data sets as lines, methods as columns."""
+    """Return a table of validity in % with intervals, by data set and method."""
     lines = []
     for dataset, own in summary.groupby("dataset", sort=False):
         line: dict[str, Any] = {"data set": f"{dataset} ({short(str(dataset))})"}
@@ -333,6 +333,6 @@ def _proofs(material: Material) -> str:
 
 
 def _named(rows: pd.DataFrame) -> str:
-    """Return the rows as simulation:row, with the number of settings if more than one."""
+    """Return rows as simulation:row, with the number of settings if more than one."""
     counts = Counter(rows["simulation"].astype(str) + ":" + rows["instance_id"].astype(str))
     return ", ".join(name if n == 1 else f"{name} (×{n})" for name, n in counts.items())

@@ -21,7 +21,10 @@ SHORT = {
 
 @dataclass(frozen=True)
 class NaiveTable:
-    """A table of naive validities in [0, 1], each over `simulations` × `rows` explanations."""
+    """A table of naive validities in [0, 1].
+
+    Each covers `simulations` × `rows` explanations.
+    """
 
     source: str
     experiment: str

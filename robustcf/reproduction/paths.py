@@ -1,4 +1,4 @@
-"""Signed changes of encoded points, and the choice of a row for a trajectory figure."""
+"""Signed changes of encoded points, and the row of a trajectory figure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def signed_changes(schema: Schema, before: np.ndarray, after: np.ndarray) -> pd.
 
 
 def most_telling(rows: pd.DataFrame) -> tuple[int, str] | None:
-    """Return the (simulation, instance) with the most steps on an all-optimal Direct-SAA path."""
+    """Return the (simulation, instance) whose Direct-SAA path has the most steps.
+
+    Every step must be optimal.
+    """
     own = rows[rows["method"] == "direct-saa"]
     proved = own.groupby(["simulation", "instance_id"])["status"].transform(lambda s: (s == "optimal").all())
     own = own[proved]

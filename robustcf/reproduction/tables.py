@@ -30,7 +30,7 @@ def share_of(rows: pd.DataFrame) -> Share:
 
 
 def validity_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return validity, distance, features changed and seconds by experiment, data set, method.
+    """Return validity, distance, changes and seconds by experiment and method.
 
     Relaxed and best-reachable points count, as in the paper. Validity has Wilson intervals for the
     effective number of rows. Distance has bootstrap intervals over simulations.
@@ -65,7 +65,7 @@ def validity_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_their_draw(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Return naive validity on the authors' own rows and forests, with the printed numbers.
+    """Return naive validity on the authors' rows and forests, ours and printed.
 
     `least` and `most` are the validities with the worst and the best of the equally near points found
     for each row. So ties alone can change the number at least within this range.
@@ -89,7 +89,7 @@ def on_their_draw(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def beside_the_paper(rows: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Return naive validity, ours minus the paper's, with the 95 % interval of the difference.
+    """Return naive validity, ours minus the paper's, with its 95 % interval.
 
     The paper's number is a sample too. Its size is as printed, and its design effect is assumed to be
     the same as ours.
@@ -130,7 +130,7 @@ def unproved(rows: pd.DataFrame) -> pd.DataFrame:
 def predicted_and_measured(
     rows: pd.DataFrame, edges: Sequence[float] = (0, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
 ) -> pd.DataFrame:
-    """Return the mean predicted and measured validity of points, binned by prediction."""
+    """Return mean predicted and measured validity of points, binned by prediction."""
     pointed = rows[rows["valid"].notna() & rows["predicted_validity"].notna()]
     bins = pd.cut(pointed["predicted_validity"], list(edges), include_lowest=True)
     table = pointed.groupby(["dataset", bins], observed=True).agg(

@@ -1,4 +1,7 @@
-"""Test whether Direct-SAA and Robust-SAA reach 1 - α: each level alone, and all levels together."""
+"""Test whether Direct-SAA and Robust-SAA reach 1 - α.
+
+Test each level alone, and all levels together.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def label_of(method: str, beta: float | None) -> str:
 
 
 def targets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test each cell's validity against 1 - α in both directions, with Holm's correction.
+    """Test each cell's validity against 1 - α both ways, with Holm's correction.
 
     `verdict` is "missed" or "surpassed" if significant at a family-wise level of 5 %, else "open". With
     fewer than `FEWEST` simulations it is "open": the correlation within a simulation is then unknown.

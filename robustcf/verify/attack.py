@@ -118,7 +118,7 @@ def _judged(
     pairs: np.ndarray,
     given: np.ndarray,
 ) -> list[Hit]:
-    """Return each refuted claim with its nearest refuting point among the given pairs."""
+    """Return each refuted claim with its nearest refuting point among the pairs."""
     hits: dict[int, Hit] = {}
     kinds: dict[tuple[int, int, bool], list[tuple[int, int]]] = {}
     for p, c in enumerate(pairs):

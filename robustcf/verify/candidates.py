@@ -1,4 +1,4 @@
-"""Candidate values of one customer's feature: one value for each outcome of the trees' tests.
+"""Candidate values of a feature: one for each outcome of the trees' tests.
 
 This module uses no code of the engines. It finds numbers by bisection over the float64 numbers, with
 scikit-learn's own test: the float32 of the encoded number against a float64 threshold.
@@ -41,7 +41,7 @@ class Candidates:
 
 
 def candidates(feature: Feature, own: float, thresholds: list[np.ndarray], pushed: bool) -> Candidates:
-    """Return the cheapest allowed number for each outcome of the trees' tests, and the own one.
+    """Return the own number and the cheapest for each outcome of the trees' tests.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _one_of_each(
 
 
 def _ends_of_ranges(feature: Feature, own: float, thresholds: np.ndarray, pushed: bool) -> np.ndarray:
-    """Return the nearest number on each side of each threshold, clipped to the bounds."""
+    """Return the nearest number on each side of each threshold, within the bounds."""
     low, high = _limits(feature, own)
     beyond = _next_float32(thresholds)  # the smallest float32 that goes right
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""A run's claims about all points, and the check of points that would refute them.
+"""A run's claims about all points, and the check of points that refute them.
 
 Only a *witness* refutes a claim: an allowed point in the customer's own units that contradicts it. This
 module checks witnesses with this package's trees, rules and costs. So the modules that propose
@@ -47,7 +47,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """For each point: whether it is allowed and reaches the demand (`good`), its cost and score."""
+    """Each point's cost and score.
+
+    `good` tells whether it is allowed and reaches the demand.
+    """
 
     good: np.ndarray
     objective: np.ndarray
@@ -63,7 +66,7 @@ class Verdicts:
 def judge(
     asked: Asked, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
 ) -> Verdicts:
-    """Judge points (rows of numbers) of customers with rows `own`, for one method and target.
+    """Judge points of customers with rows `own`, for one method and target.
 
     With `plausible`, the isolation forest must accept the point and the 1-LOF penalty is added.
     A point within rounding of a demand does not count as reaching it.

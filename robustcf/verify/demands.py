@@ -1,4 +1,4 @@
-"""The threshold of each method, computed from its definition and not by the library's formulas."""
+"""The threshold of each method, computed from its definition."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def threshold(demand: Demand, n_trees: int) -> float:
 
 
 def needed_score(demand: Demand, n_trees: int, target: int) -> float:
-    """Return the score that a point needs: the threshold, or more if the decision needs more."""
+    """Return the score that a point needs.
+
+    It is the threshold, or more if the decision needs more.
+    """
     tau = threshold(demand, n_trees)
     if demand.voting == "hard":  # whole votes; the first class wins a tie
         flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
@@ -80,7 +83,7 @@ def needed_score(demand: Demand, n_trees: int, target: int) -> float:
 
 
 def least_share(n_trees: int, alpha: float) -> float:
-    """Return p*: the tree probability at which N trees miss a majority with probability α."""
+    """Return p*: at this tree probability, N trees miss a majority with chance α."""
     return _root(lambda p: alpha - float(binom.cdf(n_trees // 2, n_trees, p)), 0.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The mismatches of a verification: counts by kind and a message for the first of each kind."""
+"""The mismatches of a verification: counts and the first messages by kind."""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ MOST_CUTS = 25  # points within rounding of a demand that are excluded one by on
 
 @dataclass(frozen=True)
 class Resolved:
-    """The outcome: `refuted` by the point, `confirmed` (HiGHS proved that none refutes) or `open`."""
+    """The outcome of solving a claim again.
+
+    It is `refuted` by the point, `confirmed` (HiGHS proved that no point refutes it) or `open`.
+    """
 
     outcome: Literal["confirmed", "refuted", "open"]
     point: np.ndarray | None = None
@@ -69,7 +72,10 @@ class FullModel:
             self.model.row(spent, high=(self.below - self._home()) * self.scale)
 
     def _below(self) -> float:
-        """Return the cost limit of a refuting point without its 1-LOF penalty (at least λ)."""
+        """Return the cost limit of a refuting point without its 1-LOF penalty.
+
+        The penalty is at least λ.
+        """
         least = self.claim.least
         if math.isfinite(least) and self.demand.name == OUTLIER:
             least -= float(self.demand.parameter or 0.0)
@@ -101,7 +107,7 @@ class FullModel:
             yield candidates(feature, float(self.own[j]), thresholds, ruled)
 
     def _feature(self, j: int) -> list[int]:
-        """Add a feature's binaries: u for candidates 1, 2, …, or z for all of a categorical."""
+        """Add a feature's binaries: u for an ordered feature, z for a categorical."""
         price = self.candidates[j].costs * self.scale
         price = np.where(np.isfinite(price), price, 0.0)
         if self._ordered(j):
@@ -114,7 +120,7 @@ class FullModel:
         return found
 
     def _trees(self, trees: Trees, votes: np.ndarray, demand: float) -> None:
-        """Add the leaves, their links to the candidates, and the row that requires `demand` votes."""
+        """Add leaves, their links to the candidates, and the row of `demand` votes."""
         score: Row = {}
         left = demand
         tests = self._tests(trees)
@@ -191,7 +197,7 @@ class FullModel:
             self.model.row(same, low=len(schema) - schema.max_changes - sum(c for _, c in stays))
 
     def solve(self, seconds: float) -> Resolved:
-        """Run HiGHS until it finds a witness, proves that none exists, or runs out of time."""
+        """Run HiGHS until it finds a witness, proves there is none, or times out."""
         begin = time.monotonic()
         if self.plausible and self.demand.name == ISOLATION and self.isolation is None:
             return Resolved("open")
@@ -227,7 +233,7 @@ class FullModel:
 def _leaves(
     trees: Trees, root: int, tests: dict[int, tuple[int, np.ndarray]], sizes: list[int]
 ) -> Iterator[tuple[int, dict[int, np.ndarray]]]:
-    """Yield the reachable leaves, with the candidates of each feature that reach them."""
+    """Yield the reachable leaves with the candidates that reach them, by feature."""
     open_: list[tuple[int, dict[int, np.ndarray]]] = [(root, {})]
     while open_:
         node, masks = open_.pop()

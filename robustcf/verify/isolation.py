@@ -35,7 +35,7 @@ _ARRAYS: dict[str, str] = {
 
 
 class Isolation:
-    """The trees, the path length of each node, and the bound on the sum of path lengths."""
+    """The trees, the nodes' path lengths, and the bound on their sum."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.arrays = dict(arrays)
@@ -157,7 +157,7 @@ def fit_isolation(rows: np.ndarray, contamination: float | str, n_trees: int, se
 
 
 def average_path(n: int) -> float:
-    """Return c(n), the mean path length of an unsuccessful search in a tree of n samples.
+    """Return c(n), the mean path of an unsuccessful search in a tree of n samples.
 
     >>> average_path(1), average_path(2), round(average_path(256), 2)
     (0.0, 1.0, 10.24)

@@ -75,7 +75,10 @@ def check_moves(
 
 
 def priced(schema: Schema, changes: Changes) -> tuple[np.ndarray, np.ndarray]:
-    """Return each change's cost and direction (1 up, -1 down, 0 unknown or without order)."""
+    """Return each change's cost and direction.
+
+    The direction is 1 (up), -1 (down) or 0 (unknown or without order).
+    """
     cost, up = np.zeros(len(changes.row)), np.zeros(len(changes.row))
     for feature in schema.features:
         at = np.flatnonzero(changes.feature == feature.name)

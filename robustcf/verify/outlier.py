@@ -1,4 +1,7 @@
-"""The 1-LOF penalty from its definition: lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)) for the nearest row xᵢ."""
+"""The 1-LOF penalty from its definition.
+
+It is lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)) for the nearest row xᵢ.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ TIE = 1e-8  # times the largest weight: rows within this distance of the nearest
 
 
 class Neighbours:
-    """Distinct complete training rows that the forest predicts as the target, as numbers."""
+    """Distinct complete training rows that the forest predicts as the target."""
 
     def __init__(self, features: Sequence[Feature], rows: np.ndarray) -> None:
         self.features, self.rows = features, _distinct(features, rows)

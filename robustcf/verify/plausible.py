@@ -1,4 +1,4 @@
-"""Check the points' plausibility: the isolation forest's decisions and the 1-LOF penalties."""
+"""Check the points' plausibility: isolation forests and 1-LOF penalties."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ def _check_outlier(
 
 
 def first_columns(features: tuple[Feature, ...], encoded: np.ndarray) -> np.ndarray:
-    """Return each feature's first encoded column: NaN where the customer's value is missing."""
+    """Return each feature's first encoded column.
+
+    It is NaN where the customer's value is missing.
+    """
     start = np.cumsum([0, *(f.n_columns for f in features)])[:-1]
     columns = [
         encoded[:, s] if f.n_columns else np.zeros(len(encoded)) for s, f in zip(start, features, strict=True)

@@ -1,4 +1,4 @@
-"""The auditor's reading of a schema: values of texts, encoding, costs and rules of moves."""
+"""The auditor's reading of a schema: values, encoding, costs and rules."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def encode(feature: Feature, numbers: np.ndarray) -> np.ndarray:
 
 
 def encode_rows(features: tuple[Feature, ...], numbers: np.ndarray) -> np.ndarray:
-    """Encode whole rows of numbers (one column per feature) as the model expects them."""
+    """Encode rows of numbers (one column per feature) as the model expects them."""
     return np.hstack([encode(f, numbers[:, j]) for j, f in enumerate(features)])
 
 
@@ -137,7 +137,7 @@ def weight_of(feature: Feature) -> float:
 
 
 def paper_costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return the paper's distance between numbers of a feature, without the cost table."""
+    """Return the paper's distance between numbers, without the cost table."""
     weight = weight_of(feature)
     if feature.kind == "categorical":
         return np.where(old == new, 0.0, 2 * weight)
@@ -146,7 +146,10 @@ def paper_costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarra
 
 
 def costs(feature: Feature, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return each move's cost: the first matching line of the cost table, else the distance."""
+    """Return each move's cost.
+
+    It is the first matching line of the cost table, else the distance.
+    """
     cost = paper_costs(feature, old, new)
     open_ = np.ones(len(old), dtype=bool)
     for start, end, price in feature.cost_table or ():

@@ -1,4 +1,4 @@
-"""Check rows of the `counterfactuals` table against the forest, the schema and their status."""
+"""Check rows of `counterfactuals` against forest, schema and status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robustcf.verify.trees import Verdict
 
 @dataclass
 class Checked:
-    """Results for later checks: each row's method, and the customers' own rows if known."""
+    """Results for later checks: each row's method, and known customers' rows."""
 
     method: np.ndarray
     instance: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

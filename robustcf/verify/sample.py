@@ -18,7 +18,9 @@ def missed(claims: int, forged: int, sample: int) -> float:
 
 
 def sample_size(claims: int, share: float = 0.01, confidence: float = 0.95) -> int:
-    """Return the smallest sample with a forged claim at this confidence and forged share.
+    """Return the smallest sample that contains a forged claim.
+
+    It does so at this confidence, if this share of the claims is forged.
 
     >>> sample_size(10**6), sample_size(1000), sample_size(100)
     (299, 258, 95)
@@ -32,7 +34,7 @@ def sample_size(claims: int, share: float = 0.01, confidence: float = 0.95) -> i
 
 
 def least_share_found(claims: int, sample: int, confidence: float = 0.95) -> float:
-    """Return the smallest forged share that a sample of this size detects at this confidence.
+    """Return the smallest forged share that a sample of this size detects.
 
     >>> round(least_share_found(10**6, 299), 4), least_share_found(10, 10)
     (0.01, 0.1)

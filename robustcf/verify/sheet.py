@@ -1,4 +1,4 @@
-"""Rows of the `counterfactuals` table with their points and the question they answer."""
+"""Rows of the `counterfactuals` table, with their points and question."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one file: flat columns in `frame`, points and changes of the rows `at`."""
+    """Some rows of one file.
+
+    `frame` has the flat columns; points and changes belong to the rows `at`.
+    """
 
     file: str
     frame: pd.DataFrame

@@ -14,18 +14,24 @@ DUST = 1e-12  # smaller than any difference between hard votes
 
 @dataclass(frozen=True)
 class Verdict:
-    """Each row's target score, its lead over the best other class, and the trees' spread."""
+    """Each row's target score, lead over the best other class, and trees' spread."""
 
     score: np.ndarray
     lead: np.ndarray
     spread: np.ndarray
 
     def decided(self, voting: str) -> np.ndarray:
-        """Return whether the forest may decide for the target (true for ties of soft votes)."""
+        """Return whether the forest may decide for the target.
+
+        Ties of soft votes count.
+        """
         return np.asarray(self.lead > (-TIE if voting == "soft" else 0.0))
 
     def denied(self, voting: str) -> np.ndarray:
-        """Return whether the forest may decide against the target (true for ties of soft votes)."""
+        """Return whether the forest may decide against the target.
+
+        Ties of soft votes count.
+        """
         return np.asarray(self.lead < (TIE if voting == "soft" else 0.0))
 
 

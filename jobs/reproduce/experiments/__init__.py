@@ -1,4 +1,4 @@
-"""The experiments of the paper and beyond, one TOML file each: a sweep and its source."""
+"""The experiments of the paper and beyond, one TOML file each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Experiment:
         return tuple(self.tables["sweep"]["datasets"])
 
     def chosen(self, datasets: Sequence[str]) -> tuple[str, ...]:
-        """Return the requested data sets that belong to the experiment or not to the paper."""
+        """Return the requested data sets of the experiment, and those not in the paper."""
         if not datasets:
             return self.datasets
         return tuple(d for d in datasets if d in self.datasets or d not in PAPER_SETS)
