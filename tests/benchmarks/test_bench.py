@@ -56,7 +56,7 @@ def test_refuses_to_mix_measurements_of_different_settings(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bench.main([*SMALL, "--limit", "7", "--out", str(folder), "--contenders", "ours"]) == 2
-    assert "another limit" in capsys.readouterr().err
+    assert "a different limit" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
