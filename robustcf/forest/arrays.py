@@ -13,6 +13,14 @@ class ForestError(ValueError):
     """Raised when a model cannot be read as a forest, or a forest is malformed."""
 
 
+def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
+    """Return the least float32 (as float64) above each float64 threshold."""
+    with np.errstate(over="ignore"):
+        nearest = thresholds.astype(np.float32)
+        above = np.where(nearest > thresholds, nearest, np.nextafter(nearest, np.float32(np.inf)))
+    return above.astype(np.float64)
+
+
 def join_trees(trees: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Concatenate single trees, whose nodes are numbered from 0."""
     sizes = [len(tree["left"]) for tree in trees]

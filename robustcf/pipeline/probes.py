@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from robustcf.forest.arrays import next_float32_above
 from robustcf.pipeline.frames import as_series, values_of
 from robustcf.pipeline.steps import Track
-from robustcf.problem.cells import next_float32_above
 from robustcf.schema.coding import decode_numbers
 from robustcf.schema.encode import FLOAT32_MAX, encode, greatest_number, least_number, read_rows
 from robustcf.schema.feature import Feature, SchemaError

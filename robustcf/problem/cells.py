@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robustcf.forest.arrays import next_float32_above
 from robustcf.forest.forest import Forest
 from robustcf.schema.actionability import listed_numbers, search_limits, up_to_step
 from robustcf.schema.encode import greatest_number, least_number
@@ -183,14 +184,6 @@ def _trees(forest: Forest, more: Trees | None) -> Trees:
     left, right = (np.where(child >= 0, child + n, -1) for child in (more.left, more.right))
     shifted = more._replace(tree_start=more.tree_start[1:] + n, left=left, right=right)
     return Trees(*(np.concatenate(pair) for pair in zip(first, shifted, strict=True)))
-
-
-def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
-    """Return the least float32 (as float64) above each float64 threshold."""
-    with np.errstate(over="ignore"):
-        nearest = thresholds.astype(np.float32)
-        above = np.where(nearest > thresholds, nearest, np.nextafter(nearest, np.float32(np.inf)))
-    return above.astype(np.float64)
 
 
 def _listed_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

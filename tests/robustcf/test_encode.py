@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.problem.cells import _least_rounding_to, next_float32_above
+from robustcf.forest.arrays import next_float32_above
+from robustcf.problem.cells import _least_rounding_to
 from robustcf.schema.actionability import on_step
 from robustcf.schema.encode import decode, encode, greatest_number, least_number, read_rows, to_frame
 from robustcf.schema.schema import Feature, Schema, SchemaError

@@ -9,8 +9,8 @@ import pytest
 from pipelineworld import PipelineWorld, make_pipeline_world, random_customers
 
 import robustcf as rc
+from robustcf.forest.arrays import next_float32_above
 from robustcf.pipeline.read import ReadModel, read_model
-from robustcf.problem.cells import next_float32_above
 from robustcf.schema.check import broken_rules, distance
 from robustcf.schema.encode import decode, encode, nearest_number, read_rows
 from robustcf.schema.feature import SchemaError
