@@ -153,7 +153,7 @@ def _check_rules(
         findings.where(
             "constraint",
             count > schema.max_changes,
-            lambda i: f"{name(i)}: {count[i]} features change, max_changes is {schema.max_changes}",
+            lambda i: f"{name(i)}: {count[i]} features change, but max_changes is {schema.max_changes}",
         )
     words = np.array(["same", "up", "down"])  # at 0, 1 and -1
     for link in schema.links:
