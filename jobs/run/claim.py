@@ -1,21 +1,23 @@
-"""A run's claim on its folder: one run at a time, whoever crashes, on disks and object stores alike.
+"""A run's claim on its folder: one run at a time, on disks and object stores.
 
-pyarrow cannot write an object only if it is absent, so a claim is an election by listing. Every run
-publishes a claim file of its own, `_claim/<time>-<token>.json`, and then lists the folder:
+pyarrow has no "create only if absent" for objects, so the runs elect a holder by listing the folder. Every
+run writes its own claim file, `_claim/<time>-<token>.json`, and then lists the folder:
 
-- it goes on only if it sees no other live claim;
-- if it sees an earlier one (by name), or one that holds the folder, it withdraws and ends;
-- if it sees only later ones, it lists again until they have withdrawn, or one of them holds the folder.
+- If the run sees no other live claim, it continues.
+- If the run sees an earlier claim (by name), or a claim that holds the folder, it withdraws and ends.
+- If the run sees only later claims, it lists again until they are withdrawn or one of them holds the folder.
 
-Each run writes before it lists. Of two runs, the one that wrote last sees the other, so at most one goes
-on. The earliest never gives way to a later one, so one does. This needs a listing that shows every file
-written before it: disks, NFS, S3, GCS and Azure do so. Clocks only order the names.
+Each run writes before it lists. If two runs compete, the one that wrote last sees the other, so at most one
+continues. The earliest run does not withdraw for a later claim that does not hold the folder, so one run
+continues. The listing must show every file that was written before it. Disks, NFS, S3, GCS and Azure
+guarantee this. Clocks only order the names.
 
-The holder says so by a second file beside its claim, `<time>-<token>.held`: nobody need wait to learn it.
+The holder writes a second file beside its claim, `<time>-<token>.held`. Other runs then know at once that
+the folder is taken.
 
-A claim is dead if its process is gone (same host, boot and process namespace), or if it was not renewed
-for `LAPSE` seconds by the storage's own clock. The holder renews it every `BEAT` seconds. A holder that
-slept for too long and was taken over finds another claim beside or in place of its own, and ends.
+A claim is dead if its process is gone (same host, boot and process namespace). A claim is also dead if it
+was not renewed for `LAPSE` seconds by the storage's clock. The holder renews its claim every `BEAT` seconds.
+A holder that slept too long may lose the folder. It then finds another claim, or misses its own, and ends.
 """
 
 from __future__ import annotations
@@ -45,27 +47,27 @@ from .folder import RunFolder
 
 FOLDER = "_claim"
 BEAT = 30.0  # seconds between two renewals
-LAPSE = 300.0  # seconds without a renewal after which a claim of another machine is dead
-PATIENCE = 60.0  # seconds that the earliest of several runs waits for the later ones to withdraw
-LOOK = 0.1
-_held: set[str] = set()  # claims of this process: one that it could not delete is dead
+LAPSE = 300.0  # seconds without a renewal until a claim from another machine is dead
+PATIENCE = 60.0  # seconds that the earliest run waits for later runs to withdraw
+LOOK = 0.1  # seconds between two listings
+_held: set[str] = set()  # live claims of this process; any other claim of this process is dead
 
 
 class OutputMoved(TaskFailed):
-    """The run folder went away under the run."""
+    """The run folder was moved or removed during the run."""
 
     advice = "move it back and run the same command, or set `output` to where it is now"
 
 
 class ClaimLost(TaskFailed):
-    """Another run took the folder over."""
+    """Another run took over the folder."""
 
     advice = "finished work is kept; wait for the other run to end"
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A claim as another run finds it."""
+    """The claim of another run."""
 
     name: str
     age: float
@@ -81,7 +83,7 @@ class Rival:
 
     @property
     def here(self) -> bool:
-        """Whether its process would be visible from here."""
+        """Whether this process could see the claim's process."""
         return self.facts.get("place") == _place()
 
     @property
@@ -98,7 +100,7 @@ class Rival:
 
 @contextmanager
 def claimed(run: RunFolder) -> Iterator[None]:
-    """Hold the folder for the time of a run; bad input if another run holds it."""
+    """Hold the folder during a run; raise `BadInput` if another run holds it."""
     claim = _Claim(run)
     claim.take()
     try:
@@ -137,7 +139,7 @@ class _Claim:
             self._withdraw()
             raise
         self.run.must_stay = True
-        with suppress(OSError):  # only a courtesy to those who wait
+        with suppress(OSError):  # the file only shortens the wait of other runs
             self.run.publish(f"{FOLDER}/{_held_name(self.name)}", b"")
         for dead in taken:
             print(f"robustcf: {self._takeover(dead)}", file=sys.stderr, flush=True)
@@ -149,15 +151,15 @@ class _Claim:
         self._withdraw()
 
     def _publish(self) -> None:
-        for _ in range(100):  # another run may remove the folder that it made, just before ours is in it
+        for _ in range(100):  # another run may remove the folder before our claim is in it
             with suppress(FileNotFoundError):
                 with_retries(self.run.publish, f"{FOLDER}/{self.name}", self.content)
                 self.renewed = time.monotonic()
                 return
-        raise BadInput(f"{self.run.shown}: cannot be written to")
+        raise BadInput(f"{self.run.shown}: cannot write to the run folder")
 
     def _elect(self) -> list[Rival]:
-        """Wait until this claim is the only live one; returns the dead ones that were removed."""
+        """Wait until this claim is the only one; return the dead claims that were removed."""
         end = time.monotonic() + PATIENCE
         removed: dict[str, Rival] = {}
         while True:
@@ -181,7 +183,7 @@ class _Claim:
                 time.sleep(LOOK)
 
     def _rivals(self) -> tuple[bool, list[Rival]]:
-        """Whether our own claim is there, and the others, the earliest first."""
+        """Return whether our claim exists, and the other claims, earliest first."""
         selector = fs.FileSelector(self.run.path(FOLDER), allow_not_found=True)
         listed = {str(i.base_name): i for i in self.run.filesystem.get_file_info(selector)}
         found = {name: info for name, info in listed.items() if _is_claim(info)}
@@ -196,7 +198,7 @@ class _Claim:
                 facts = _facts(self.run.read(f"{FOLDER}/{name}"))
                 rivals.append(Rival(name, age, _held_name(name) in listed, facts))
             except FileNotFoundError:
-                continue  # it has just withdrawn
+                continue  # the other run has just withdrawn
         return True, rivals
 
     def _refusal(self, rival: Rival) -> str:
@@ -210,9 +212,9 @@ class _Claim:
         return one_line(f"{self.run.shown}: taking over from a run that died ({dead.holder})")
 
     def _beat(self) -> None:
-        """Renew the claim now and then; if it was lost, ask the run to stop."""
+        """Renew the claim every `BEAT` seconds; if it is lost, ask the run to stop."""
         while not self.ended.wait(BEAT):
-            with suppress(OSError):  # storage that fails for a while
+            with suppress(OSError):  # the storage may fail for a while
                 if not self._renew() and not self.ended.is_set():
                     ask_to_stop(self._lost())
                     return
@@ -234,7 +236,7 @@ class _Claim:
     def _lost(self) -> TaskFailed:
         if self.run.local and not Path(self.run.path(FOLDER)).is_dir():
             return OutputMoved(f"{self.run.shown} was moved away or removed during the run")
-        return ClaimLost(f"{self.run.shown}: another run took the folder over while this one was stalled")
+        return ClaimLost(f"{self.run.shown}: another run took over the folder while this one was stalled")
 
     def _withdraw(self) -> None:
         self._delete(self.name)
@@ -270,7 +272,7 @@ def _facts(content: bytes) -> dict[str, Any]:
 
 
 def _place() -> list[str]:
-    """Where a process number means something: host, boot, and process namespace (containers)."""
+    """Return where a process id is unique: host, boot and process namespace."""
     place = [socket.gethostname()]
     with suppress(OSError):
         place.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -289,7 +291,10 @@ def _running(pid: int) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks; tells a process from a later one of its number."""
+    """Return when a process started, in kernel ticks.
+
+    The kernel may reuse a process id. The start time tells the two processes apart.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

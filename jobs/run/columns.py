@@ -57,7 +57,7 @@ ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
 
 
 def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table of one fixed schema; a missing column or a stray one is an error."""
+    """Return the rows as a table; a missing or unknown column is an error."""
     rows = list(rows)
     for row in rows[:1]:
         if row.keys() != set(schema.names):

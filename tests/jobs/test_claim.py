@@ -109,7 +109,7 @@ def test_a_holder_that_was_taken_over_is_told_to_stop(
                 stop_if_asked()
                 time.sleep(0.01)
 
-    with pytest.raises(ClaimLost, match="took the folder over"):
+    with pytest.raises(ClaimLost, match="took over the folder"):
         run()
 
 
