@@ -1,4 +1,4 @@
-"""The isolation forests of a run, kept in its folder so that `robustcf verify` can ask them again."""
+"""The isolation forests in a run folder; `robustcf verify` uses them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .question import Question
 
 
 def detector_name(place: str, contamination: float | str, n_trees: int, target: int) -> str:
-    """The file of one isolation forest; `place` tells the forests of a sweep apart, `target` is a position.
+    """Return the file name of one isolation forest.
+
+    `place` distinguishes the forests of a sweep. `target` is the position of a class.
 
     >>> detector_name("", 0.1, 50, 1)
     'detectors/contamination-0.1-trees-50-class-1.npz'
@@ -27,7 +29,7 @@ def detector_name(place: str, contamination: float | str, n_trees: int, target: 
 def store_detectors(
     run: RunFolder, question: Question, forest: Forest, X: np.ndarray, y: np.ndarray, place: str = ""
 ) -> dict[str, str]:
-    """Fit and publish the isolation forests that the methods ask for; their files' SHA-256."""
+    """Fit and publish the methods' isolation forests; return their files' SHA-256."""
     stored: dict[str, str] = {}
     for contamination, n_trees in _asked(question):
         from robustcf.methods.isolation.family import fit_model
@@ -52,5 +54,8 @@ def asks_isolation(question: Question) -> bool:
 
 
 def store_from(run: RunFolder, question: Question, forest: Forest, training: Any) -> dict[str, str]:
-    """The same for an audit, in a task: the training rows never pass the driver."""
+    """Fit and publish the isolation forests of an audit.
+
+    This runs as a task, so that the training rows never pass through the driver.
+    """
     return store_detectors(run, question, forest, training.X[training.first], training.y[training.first])

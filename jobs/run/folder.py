@@ -1,7 +1,7 @@
-"""A run folder on a local disk or an object store: whole files or none, and a manifest over them.
+"""A run folder on a local disk or an object store: complete files and a manifest.
 
-A shard is made in memory, then published in one step: a rename on a disk, one upload on an object
-store. Names are decided by what a shard holds, so writing one twice changes nothing.
+A shard is made in memory and then published in one step: a rename on a disk, one upload on an object
+store. A shard's content determines its name, so writing a shard twice changes nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..inputs.uri import open_filesystem
 from .manifest_shape import damage
 
 FORMAT = 1
-BROKEN = (OSError, pa.ArrowException, ValueError)  # what reading a file of anyone's may raise
+BROKEN = (OSError, pa.ArrowException, ValueError)  # errors that reading an untrusted file may raise
 
 
 @dataclass(frozen=True)
 class Published:
-    """A file that is there: its name in the run folder, its size and its SHA-256."""
+    """A published file: its name in the run folder, its size and its SHA-256."""
 
     name: str
     size: int
@@ -41,18 +41,18 @@ class Published:
 
 
 class RunFolder:
-    """Reads and writes one run folder. Cheap to make and to send to a worker."""
+    """Reads and writes one run folder; cheap to create and to send to a worker."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.shown = without_secrets(address)
-        self.must_stay = False  # a run is going on: a folder that went away is not made again
+        self.must_stay = False  # True during a run: a removed folder is then not created again
 
     def __getstate__(self) -> dict[str, Any]:
         return {"address": self.address, "shown": self.shown, "must_stay": self.must_stay}
 
     def showing(self, name: str) -> str:
-        """Where a file of the run is, as it may be shown.
+        """Return the address of a file of the run, without secrets.
 
         >>> RunFolder("s3://me:hush@bucket/run?region=eu").showing("report.html")
         's3://bucket/run/report.html?region=eu'
@@ -74,15 +74,18 @@ class RunFolder:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:
-        """Where a file of the run is; names may come from anyone's manifest and lead nowhere else."""
+        """Return the path of a file of the run; refuse a name that points outside.
+
+        Names may come from an untrusted manifest.
+        """
         if name.startswith("/") or "\0" in name or ".." in name.replace("\\", "/").split("/"):
-            raise BadInput(f"{self.shown}: {name!r} leaves the run folder")
+            raise BadInput(f"{self.shown}: {name!r} points outside the run folder")
         return f"{self._place[1]}/{name}"
 
     def _own(self, path: str) -> Path:
-        """A local path that is to be written to or removed: within the folder, links followed."""
+        """Return a local path to write or remove; refuse links out of the folder."""
         if not Path(path).resolve().is_relative_to(Path(self._place[1]).resolve()):
-            raise BadInput(f"{path} is, or lies behind, a link to elsewhere")
+            raise BadInput(f"{path} leads through a link out of the run folder")
         return Path(path)
 
     def exists(self, name: str = "") -> bool:
@@ -90,7 +93,7 @@ class RunFolder:
         return bool(info.type != fs.FileType.NotFound)
 
     def names(self, folder: str) -> dict[str, int]:
-        """Published files of a folder and their sizes, in rising order."""
+        """Return the published files of a folder and their sizes, sorted by name."""
         selector = fs.FileSelector(self.path(folder), allow_not_found=True)
         found = self.filesystem.get_file_info(selector)
         files = (i for i in found if i.type == fs.FileType.File and not i.base_name.startswith("."))
@@ -102,12 +105,12 @@ class RunFolder:
         return content
 
     def publish(self, name: str, content: bytes | memoryview) -> Published:
-        """Put a whole file there in one step."""
+        """Publish a complete file in one step."""
         content = memoryview(content)
         if self.local:
             target = Path(self.path(name))
             self._publish_by_rename(self._own(str(target.parent)) / target.name, content)
-        else:  # an object appears when its upload is complete, never before
+        else:  # an object appears only when its upload is complete
             with self.filesystem.open_output_stream(self.path(name)) as stream:
                 stream.write(content)
         return Published(name, len(content), hashlib.sha256(content).hexdigest())
@@ -129,7 +132,7 @@ class RunFolder:
             part.unlink(missing_ok=True)
 
     def publish_table(self, name: str, table: pa.Table, note: Mapping[str, Any] | None = None) -> Published:
-        """Publish a Parquet file; `note` travels in its footer."""
+        """Publish a Parquet file; `note` is stored in its footer."""
         if note is not None:
             table = table.replace_schema_metadata(
                 {**(table.schema.metadata or {}), b"robustcf": json.dumps(note).encode()}
@@ -142,7 +145,7 @@ class RunFolder:
         return pq.ParquetFile(self.filesystem.open_input_file(self.path(name)))
 
     def remove(self, name: str = "") -> None:
-        """Remove a folder of the run, or all of it."""
+        """Remove a folder of the run, or the whole run folder."""
         if self.exists(name):
             path = self.path(name) if name else self._place[1]
             if self.local:
@@ -150,13 +153,13 @@ class RunFolder:
             self.filesystem.delete_dir(path)
 
     def sweep_up(self) -> None:
-        """Remove what a killed writer left behind (on a disk; uploads leave nothing)."""
+        """Remove the partial files of a killed writer (on disks; uploads leave none)."""
         if self.local:
             for part in Path(self._place[1]).glob("**/.*.part"):
                 part.unlink(missing_ok=True)
 
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest, or None where there is no run."""
+        """Return the manifest, or None if there is no run."""
         if not self.exists("manifest.json"):
             return None
         try:
@@ -174,7 +177,7 @@ class RunFolder:
         self.publish("manifest.json", (text + "\n").encode())
 
     def begun(self, kind: str, fingerprint: str) -> dict[str, Any] | None:
-        """The manifest of this very run if it was begun; refuses a folder that is something else."""
+        """Return this run's manifest, or None if it is new; refuse any other folder."""
         manifest = self.manifest()
         if manifest is None:
             if self.exists() and self._occupied():
@@ -195,7 +198,7 @@ class RunFolder:
 
 
 def require_run(address: str) -> tuple[RunFolder, dict[str, Any]]:
-    """An existing run folder and its manifest."""
+    """Return an existing run folder and its manifest."""
     run = RunFolder(address)
     try:
         manifest = run.manifest()

@@ -1,4 +1,4 @@
-"""Forests in a run folder, wherever that is."""
+"""Forests in a run folder, on a disk or an object store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ FILES = ("trees.npz", "forest.json")
 
 
 def store_forest(run: RunFolder, name: str, forest: Forest) -> None:
-    """Publish a forest as a folder of the run; `forest.json`, written last, says that it is whole."""
+    """Publish a forest as a folder of the run.
+
+    `forest.json` is written last. It marks the forest as complete.
+    """
     with tempfile.TemporaryDirectory() as folder:
         save_forest(forest, folder)
         for file in FILES:
@@ -24,7 +27,7 @@ def store_forest(run: RunFolder, name: str, forest: Forest) -> None:
 
 
 def stored_forest(run: RunFolder, name: str) -> Forest | None:
-    """A forest of the run, or None."""
+    """Return a forest of the run, or None if it is not stored."""
     if not run.exists(f"{name}/forest.json"):
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -34,7 +37,7 @@ def stored_forest(run: RunFolder, name: str) -> Forest | None:
 
 
 def open_forest(address: str) -> Forest:
-    """A forest folder at any address."""
+    """Return the forest in a forest folder, on a disk or an object store."""
     if is_local(address):
         return load_forest(open_filesystem(address)[1])
     try:
@@ -43,5 +46,5 @@ def open_forest(address: str) -> Forest:
     except ForestError as error:
         raise BadInput(f"{without_secrets(address)}: {error}") from None
     if forest is None:
-        raise BadInput(f"{without_secrets(address)}: no forest is there")
+        raise BadInput(f"{without_secrets(address)}: there is no forest")
     return forest
