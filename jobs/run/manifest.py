@@ -1,4 +1,4 @@
-"""What a manifest says, and the checks that let a run go on where it stopped."""
+"""The content of a manifest, and the checks before a run is resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PACKAGES = (*DECISIVE, "pyarrow", "ray")
 
 
 def new_manifest(kind: str, config: Any) -> dict[str, Any]:
-    """A run that has just begun."""
+    """Return the manifest of a new run."""
     return {
         "format": FORMAT,
         "kind": kind,
@@ -48,7 +48,7 @@ def new_manifest(kind: str, config: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of every package that may decide a row."""
+    """Return the versions of Python and of the packages that a run uses."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -59,9 +59,10 @@ def versions() -> dict[str, str]:
 
 
 def check_versions(run: RunFolder, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Refuse to go on with a run of another robustcf (x.y of x.y.z); say what else has changed since.
+    """Refuse to resume a run of another robustcf version; return other changes.
 
-    Returns the versions that differ and may decide rows, for the manifest.
+    Versions of robustcf must agree in x.y of x.y.z. The packages returned have another version than when
+    the run began, and may change answers. A line on stderr names them.
     """
     began, now = manifest.get("versions", {}), versions()
     before, ours = str(began.get("robustcf", "unknown")), now["robustcf"]
@@ -74,26 +75,26 @@ def check_versions(run: RunFolder, manifest: Mapping[str, Any]) -> dict[str, str
     if changed:
         then = ", ".join(f"{name} {began.get(name, 'unknown')}" for name in changed)
         rest = ", ".join(f"{name} {found}" for name, found in changed.items())
-        said = f"{run.shown} was begun with {then}; what is done is kept, the rest is made with {rest}"
+        said = f"{run.shown} was begun with {then}; finished shards are kept, the rest is made with {rest}"
         print(f"robustcf: {one_line(said)}", file=sys.stderr, flush=True)
     return changed
 
 
 class Journal:
-    """The manifest while a run is going on: rewritten every few seconds, whole."""
+    """The manifest during a run; the whole file is rewritten every few seconds."""
 
     def __init__(self, run: RunFolder, manifest: dict[str, Any]) -> None:
         self.run, self.manifest, self._last = run, manifest, 0.0
 
     def keep(self, file: Published, **facts: Any) -> None:
-        """Know of a shard that was found; nothing is written."""
+        """Record a shard that already exists, without writing the manifest."""
         self.manifest["shards"][file.name] = {"size": file.size, "sha256": file.digest, **facts}
 
     def note(self, file: Published, **facts: Any) -> None:
-        """Know of a shard that was made, and write the manifest now and then."""
+        """Record a new shard; write the manifest every `CHECKPOINT` seconds."""
         self.keep(file, **facts)
         if time.monotonic() - self._last > CHECKPOINT:
-            with suppress(OSError):  # shards speak for themselves: a resume needs no checkpoint
+            with suppress(OSError):  # a resumed run can do without it: each shard has its note
                 self._last = time.monotonic()
                 self.run.write_manifest(self.manifest)
 
@@ -102,25 +103,25 @@ class Journal:
         with_retries(self.run.write_manifest, self.manifest)
 
     def count(self, expected: int) -> Counter[str]:
-        """Statuses over the planned shards, each of which must be there; `expected` rows have one."""
+        """Count the statuses in the planned shards; fail unless `expected` rows have one."""
         planned = planned_shards(self.manifest)
         counts: Counter[str] = Counter()
         for name in planned:
             counts.update(self.manifest["shards"].get(f"counterfactuals/{name}", {}).get("counts", {}))
         if counts.total() != expected:
             raise TaskFailed(
-                f"{self.run.shown}: {counts.total()} rows have a status where {expected} are expected"
+                f"{self.run.shown}: {counts.total()} rows have a status, but {expected} are expected"
             )
         self.manifest["counts"] = dict(sorted(counts.items()))
         return counts
 
     def reopen(self) -> None:
-        """The run is going on: what was complete is not, until all of it is there again."""
+        """Mark the run as running, even if it was complete before."""
         self.manifest["state"] = "running"
         self.write()
 
     def finish(self) -> None:
-        """The run is complete: the last thing that it writes. Nothing that a killed worker left is in it."""
+        """Remove partial files and mark the run as complete; this is its last write."""
         self.run.sweep_up()
         self.manifest["state"] = "complete"
         self.write()
@@ -129,7 +130,7 @@ class Journal:
 def finished_shards(
     run: RunFolder, journal: Journal, folder: str, wanted: Sequence[str], tasks: Tasks
 ) -> set[str]:
-    """Shards that are there, whole, and either known to the manifest or made by this very run."""
+    """Return the complete shards that the manifest lists or that this run made."""
     own = run_fingerprint(journal.manifest)
     there = run.names(folder)
     names = [f"{folder}/{name}" for name in wanted if f"{folder}/{name}" in there]
@@ -153,33 +154,33 @@ NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors")
 
 
 def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, dict[str, Any]]]:
-    """Digest and note of each file that is a whole Parquet file."""
+    """Return the digest and the note of each complete Parquet file."""
     found = []
     for name in names:
         content = run.read(name)
         try:
             note = whole_note(content)
         except BROKEN:
-            continue  # broken: it will be made again
+            continue  # the run makes a broken shard again
         found.append((Published(name, len(content), hashlib.sha256(content).hexdigest()), note))
     return found
 
 
 def whole_note(content: bytes) -> dict[str, Any]:
-    """What a shard notes of itself, if every page of it is as it was written."""
+    """Return the note in a shard's footer after checking every page of the shard."""
     with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
         note: dict[str, Any] = parse_json((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
         rows = sum(len(batch) for batch in file.iter_batches(16_384))
     if not counts_are_sound(note) or note.get("rows", rows) != rows:
-        raise ValueError("a shard without its note, or with other rows than it notes")
+        raise ValueError("the shard's note has wrong counts or another number of rows than the shard")
     return note
 
 
 def facts_of(done: Any) -> dict[str, Any]:
-    """A worker's report as the manifest keeps it."""
+    """Return the parts of a worker's report that the manifest stores."""
     return {k: v for k, v in asdict(done).items() if k in NOTED}
 
 
 def exit_code(counts: Mapping[str, int]) -> int:
-    """0 only when every row has a status and none is `error`."""
+    """Return 1 if a row has the status `error`, otherwise 0."""
     return 1 if counts.get("error", 0) else 0

@@ -1,4 +1,4 @@
-"""Whether a manifest says what a run needs: it may be damaged, or come from anyone."""
+"""Checks that a manifest is well formed; it may be damaged or untrusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_BITS = 20
 
 
 def damage(manifest: Mapping[str, Any]) -> str | None:
-    """What is wrong with a manifest, in a few words; None if nothing is."""
+    """Return what is wrong with a manifest, in a few words, or None."""
     wanted: dict[str, type] = {
         "kind": str,
         "config": dict,
@@ -24,23 +24,23 @@ def damage(manifest: Mapping[str, Any]) -> str | None:
     }
     for key, kind in wanted.items():
         if not isinstance(manifest.get(key), kind):
-            return f"{key!r} is missing or not what it should be"
+            return f"{key!r} is missing or has the wrong type"
     if manifest["kind"] not in ("audit", "sweep"):
-        return f"it is of no known kind: {manifest['kind']!r}"
+        return f"its kind {manifest['kind']!r} is unknown"
     if not is_count(manifest.get("methods")) or not _are_counts(manifest["counts"]):
-        return "its counts are none"
+        return "its counts are not whole numbers from 0 up"
     for name, facts in manifest["shards"].items():
         if not _inside(name):
-            return f"{name!r} is no file of a run"
+            return f"{name!r} is not a file in the run folder"
         if not isinstance(facts, dict) or not isinstance(facts.get("sha256"), str):
             return f"shard {name!r} has no digest"
         if not counts_are_sound(facts):
-            return f"shard {name!r}: its counts are none"
+            return f"the counts of shard {name!r} are not whole numbers from 0 up"
     return _damaged_plan(manifest["plan"]) if "plan" in manifest else None
 
 
 def counts_are_sound(facts: Any) -> bool:
-    """Whether what is noted of a shard counts what it says it counts."""
+    """Return whether all counts noted for a shard are whole numbers from 0 up."""
     return (
         isinstance(facts, dict)
         and all(is_count(facts[key]) for key in COUNTS if key in facts)
@@ -50,12 +50,12 @@ def counts_are_sound(facts: Any) -> bool:
 
 def _damaged_plan(plan: Any) -> str | None:
     if not isinstance(plan, dict) or not all(is_count(plan.get(k)) for k in ("rows", "bits")):
-        return "its plan is none"
+        return "its plan has no valid 'rows' or 'bits'"
     if plan["bits"] > MOST_BITS:
-        return f"its plan has 2^{plan['bits']} shards"
+        return f"its plan has 2^{plan['bits']} shards, which is too many"
     pieces = plan.get("pieces")
     if not isinstance(pieces, list) or not all(isinstance(p, str) and PIECE.fullmatch(p) for p in pieces):
-        return "its plan names a piece that is none"
+        return "its plan has no list of pieces or lists a piece with a wrong name"
     return None
 
 
@@ -68,6 +68,6 @@ def _are_counts(value: Any) -> bool:
 
 
 def _inside(name: str) -> bool:
-    """Whether a name stays in the run folder."""
+    """Return whether a name stays in the run folder."""
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts and "\\" not in name and "\0" not in name
