@@ -1,4 +1,4 @@
-"""Which files belong to a run: those that its manifest plans, and no other that lies beside them."""
+"""The files that belong to a run: only those that its manifest plans."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from ..inputs.errors import BadInput
 from .folder import RunFolder
 from .manifest_shape import MOST_BITS, is_count
 
-# What decides a run's rows; a shard that notes another value of any of these is not of this run.
+# What determines a run's rows. If any of these differs, the shard belongs to another run.
 IDENTITY = ("kind", "config_hash", "forest_hash", "schema_hash", "data_hash", "answer_keys")
 
 
 def run_fingerprint(manifest: Mapping[str, Any]) -> str:
-    """What every shard of a run notes in its footer: the same config, inputs and cut into shards."""
+    """Return a digest of the run's config, inputs and division into shards.
+
+    Every shard of the run stores it in its footer.
+    """
     cut = {key: manifest.get("plan", {}).get(key) for key in ("bits", "rows")}
     return digest_of({key: manifest.get(key) for key in IDENTITY} | {"plan": cut})
 
 
 def planned_shards(manifest: Mapping[str, Any]) -> list[str]:
-    """The file names that the manifest plans; no other file of its folders belongs to the run."""
+    """Return the names of the shard files that the manifest plans."""
     if manifest["kind"] == "audit":
         return [shard_name(k) for k in range(2 ** manifest["plan"]["bits"])] if "plan" in manifest else []
     grid, datasets = manifest["config"].get("sweep"), manifest.get("data_hash")
@@ -51,7 +54,10 @@ def unit_name(dataset: str, n_trees: int, simulation: int) -> str:
 
 
 def readable_shards(run: RunFolder, manifest: Mapping[str, Any]) -> list[str]:
-    """The shards of counterfactuals that the manifest plans and knows; bad input if one is not as known."""
+    """Return the finished shards of counterfactuals that the manifest lists.
+
+    Raises `BadInput` if a shard is missing or its size differs from the manifest.
+    """
     sizes = run.names("counterfactuals")
     found = []
     for name in planned_shards(manifest):
@@ -62,7 +68,7 @@ def readable_shards(run: RunFolder, manifest: Mapping[str, Any]) -> list[str]:
         if known is None or size is None or known.get("size", size) != size:
             raise BadInput(
                 f"{run.shown}: counterfactuals/{name} is missing or not the file that the manifest lists;"
-                " the command that made the run makes it again"
+                " repeat the command that made the run"
             )
         found.append(name)
     if not found:
@@ -71,13 +77,16 @@ def readable_shards(run: RunFolder, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_strays(run: RunFolder, manifest: Mapping[str, Any]) -> None:
-    """Files that the run does not plan would be read with it by whoever opens the folder as one table."""
+    """Refuse files that the run does not plan.
+
+    A reader that opens the folder as one table would read them too.
+    """
     planned = set(planned_shards(manifest))
     for folder in ("counterfactuals", "validation", "keys"):
         strays = [name for name in run.names(folder) if name.split("/", 1)[1] not in planned]
         if strays:
             raise BadInput(
-                f"{run.shown} holds {len(strays)} files that are not of this run, such as {strays[0]};"
+                f"{run.shown} holds {len(strays)} files that do not belong to this run, such as {strays[0]};"
                 " move them away or choose another output"
             )
 

@@ -1,4 +1,4 @@
-"""What a run asks of every row, and the explainers of a worker that answer it."""
+"""What a run asks for every row, and the explainers that answer it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..cluster.guard import Allowance, Stopped
 from .rows import Key, method_key
 
 _explainers: dict[tuple[Any, ...], Explainer] = {}
-MOST_EXPLAINERS = 4  # a sweep's worker meets many forests: keep the last few only
+MOST_EXPLAINERS = 4  # a sweep's worker sees many forests and keeps only the last few
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of every row of a forest; `target` None asks for the other class."""
+    """What to compute for every row; `target` None means the other class."""
 
     methods: tuple[Any, ...]
     target: Label | None
@@ -32,7 +32,7 @@ class Question:
     time_limit: float
     threads: int
     seed: int
-    memory: float = 0.0  # GB of a solver's process; 0: no limit
+    memory: float = 0.0  # GB for a solver's process; 0 means no limit
 
     @property
     def keys(self) -> list[Key]:
@@ -59,7 +59,7 @@ class Question:
 
 
 def allowance(question: Question, methods: int) -> Allowance:
-    """What a row with so many methods may take."""
+    """Return the time and memory that a row with so many methods may use."""
     return Allowance.of(question.time_limit, methods, question.memory or None)
 
 
@@ -71,7 +71,7 @@ def explainer_for(
     methods: Sequence[Any] | None = None,
     judge: Judge | None = None,
 ) -> Explainer:
-    """The explainer of this process for that forest, compiled once."""
+    """Return this process's explainer for the forest; build it on first use."""
     chosen = question.methods if methods is None else tuple(methods)
     used = training if any(method.needs_training for method in chosen) else None
     rows = used and training_digest(*used)
@@ -96,7 +96,7 @@ def explainer_for(
 
 
 def stopped_answers(explainer: Explainer, row: pd.DataFrame, stopped: Stopped) -> list[Counterfactual]:
-    """A row that had to be stopped, for each method: what is known of it, and why."""
+    """Return an answer per method for a row that was stopped, with the reason."""
     numbers = read_rows(explainer.schema, row, missing=explainer.forest.accepts_missing).numbers
     encoded = encode(explainer.schema, numbers)
     forest, found = explainer.forest, []
