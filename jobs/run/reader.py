@@ -1,6 +1,6 @@
-"""The one reader of a run's tables.
+"""Reads a run's tables.
 
-`verify` has a reader of its own: it trusts no file and compares every digest first.
+`verify` has its own reader, which trusts no file and compares every digest first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str]
 def read_blocks(
     run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None, block: int = BLOCK
 ) -> Iterator[pa.Table]:
-    """Yield a file block by block, so that memory does not grow with it."""
+    """Yield a file block by block, so that memory does not grow with its size."""
     with run.open_parquet(f"{folder}/{name}") as file:
         for batch in file.iter_batches(block, columns=None if columns is None else list(columns)):
             yield pa.Table.from_batches([batch])
@@ -40,7 +40,10 @@ def row_digests(run: RunFolder, name: str) -> dict[str, bytes]:
 def read_row_groups(
     run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yield a file row group by row group; a row group holds all rows of its customers."""
+    """Yield a file row group by row group.
+
+    A row group holds all rows of its customers.
+    """
     with run.open_parquet(f"{folder}/{name}") as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, columns=None if columns is None else list(columns))

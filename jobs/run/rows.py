@@ -18,12 +18,12 @@ Key = tuple[str, float | None, float | None, float | None]
 
 
 def method_key(method: Any) -> Key:
-    """What tells one method of a run from another."""
+    """Return the values that distinguish the methods of a run."""
     return method.name, method.alpha, method.beta, method.parameter
 
 
 def label_of(forest: Forest, text: str) -> Label:
-    """The forest's label that a table's text stands for."""
+    """Return the forest's label whose text is `text`."""
     for label in forest.classes:
         if str(label) == text:
             return label
@@ -41,7 +41,7 @@ def as_row(
     voting: str,
     n_trees: int,
 ) -> dict[str, Any]:
-    """One answer under the fixed columns; NaN becomes null."""
+    """Return one answer as a row of the fixed columns; NaN becomes null."""
     name, alpha, beta, parameter = method_key(cf.method)
     has_point = cf.encoded is not None
     return {
@@ -93,14 +93,14 @@ def _number(value: float | None) -> float | None:
 
 
 def canonical(feature: Feature, value: Any) -> str:
-    """A value's text, however the customer table spelled it ("3", 3 and 3.0 are one)."""
+    """Return the canonical text of a value ("3", 3 and 3.0 give the same text)."""
     return str(feature.value(float(value))) if feature.is_number else str(value)
 
 
 def distinct(numbers: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First occurrence of each distinct row, and each row's position among these.
+    """Return where each distinct row first occurs, and each row's number among them.
 
-    Rows that cannot be used are never merged: each has a reason of its own.
+    Unusable rows are never merged, because each has its own reason.
     """
     keys: list[Any] = row_keys(numbers)
     for i in np.flatnonzero(~usable):
@@ -110,6 +110,6 @@ def distinct(numbers: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def row_keys(numbers: np.ndarray) -> list[bytes]:
-    """A 128-bit digest of each row of numbers: equal rows, equal keys."""
+    """Return a 128-bit digest of each row of numbers; equal rows have equal keys."""
     clean = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # one NaN, no -0.0
     return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in clean]

@@ -1,4 +1,4 @@
-"""CSV files that a spreadsheet may open: words that it would run as a formula are made harmless."""
+"""CSV files that are safe in a spreadsheet: no text can run as a formula."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-# What starts a formula, as it is typed or as some programs read it (full-width signs, after a line break).
+# Characters that start a formula. Some programs accept full-width signs, or a sign after a line break.
 _FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def harmless_text(text: str) -> str:
-    """Text with an apostrophe in front if a spreadsheet could run it; numbers stay numbers.
+    """Return the text, with an apostrophe in front if a spreadsheet could run it.
+
+    Numbers stay unchanged.
 
     >>> [harmless_text(t) for t in ("=1+1", "-2.5", "-2+cmd()", "north")]
     ["'=1+1", '-2.5', "'-2+cmd()", 'north']
@@ -26,7 +28,7 @@ def harmless_text(text: str) -> str:
 
 
 def harmless(table: pa.Table) -> pa.Table:
-    """The same for every column of words, and for the columns' names."""
+    """Apply `harmless_text` to every text column and to the column names."""
     for i, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             table = table.set_column(i, field, _harmless(table[i]))
@@ -42,7 +44,7 @@ def _harmless(column: Any) -> Any:
 
 
 def csv_bytes(table: pa.Table) -> bytes:
-    """A table as a CSV file."""
+    """Return a table as the content of a CSV file."""
     sink = io.BytesIO()
     pyarrow.csv.write_csv(harmless(table), sink)
     return sink.getvalue()
