@@ -1,1 +1,1 @@
-"""`robustcf audit`: one forest, a table of customers, an answer for each of them."""
+"""`robustcf audit`: explain every customer of a table with one forest."""

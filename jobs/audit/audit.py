@@ -1,4 +1,4 @@
-"""`robustcf audit`: one forest, a table of customers, an answer for each of them."""
+"""`robustcf audit`: explain every customer of a table with one forest."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from .previous import Previous, open_previous, survivors
 from .scan import Scanned, checksums, columns_of, find_duplicate, scan_chunk, twice
 from .shard import AuditJob, explain_shard, pilot
 
-MOST_CUSTOMERS = 8192  # in a shard, however fast they are
+MOST_CUSTOMERS = 8192  # in a shard, even if they are solved quickly
 MOST_BITS = 20
 
 
 def audit(config: AuditConfig, address: str | None = None, cpus: int | None = None) -> int:
-    """Run or go on; the exit code."""
+    """Start or resume an audit; return the exit code."""
     run = RunFolder(config.output)
-    run.begun("audit", config_hash(config))  # another run's folder is refused before anything is done
+    run.begun("audit", config_hash(config))  # refuse another run's folder before any work
     with reporting_bad_input(ValueError):
         forest, schema, file = model_and_schema(config.model, config.training)
         question = Question(
@@ -82,10 +82,10 @@ def audit(config: AuditConfig, address: str | None = None, cpus: int | None = No
 
 
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
-    """Whatever would fail on every row fails here, before anything is written."""
+    """Raise errors that would affect every row before anything is written."""
     plain = [method for method in question.methods if not method.needs_training]
     if len(plain) < len(question.methods) and config.training is None:
-        raise BadInput("a method looks at training rows; name them under [training]")
+        raise BadInput("a method needs training rows; name them under [training]")
     if config.training is not None:
         plan_table(config.training.data, [config.training.label, *schema.names])
         if config.training.later is not None:
@@ -101,7 +101,7 @@ def _check(config: AuditConfig, question: Question, forest: Forest, schema: Sche
 def _check_unchanged(
     run: RunFolder, manifest: dict[str, Any], plan: Plan, forest: Forest, schema: Schema
 ) -> None:
-    """Refuse to go on with other inputs or another version than the run was begun with."""
+    """Refuse to resume a run if its inputs or the version of robustcf changed."""
     if changed := check_versions(run, manifest):
         manifest["resumed_with"] = changed
     now = {"forest_hash": forest.fingerprint, "schema_hash": schema.fingerprint}
@@ -115,7 +115,7 @@ def _check_unchanged(
 
 
 def _note_unchanged(manifest: dict[str, Any], key: str, value: Any, what: str) -> None:
-    """Note a fact in the manifest; refuse to resume a run for which it was another one."""
+    """Store a value in the manifest; refuse to resume if another value is there."""
     if manifest.setdefault(key, value) != value:
         raise BadInput(f"{what} changed since this run began; choose another output")
 
@@ -179,25 +179,28 @@ class _Audit:
         return exit_code(counts)
 
     def _begin(self, manifest: dict[str, Any], training: Any) -> None:
-        """Make the first pass over the customers and note how the work is cut."""
+        """Make the first pass over the customers and plan the shards."""
         try:
             manifest |= self._plan(training)
         except BadInput:
-            self.run.remove("_work")  # all that this run has made
+            self.run.remove("_work")  # this run has written nothing else
             raise
         self._mark_pieces(manifest)
 
     def _keep_inputs(self) -> None:
-        """The schema and the forest in the run folder; a run that was killed early may lack them."""
+        """Store the schema and the forest in the run folder, if they are missing.
+
+        A run that was killed early may lack them.
+        """
         if not self.run.exists("schema.toml"):
             self.run.publish("schema.toml", self.schema.to_toml().encode())
         if not self.run.exists("forest/forest.json"):
             store_forest(self.run, "forest", self.forest)
 
     def _note_previous(self, manifest: dict[str, Any]) -> None:
-        """Say in the manifest which methods' answers cannot be copied, and why."""
+        """Write to the manifest which methods' answers cannot be copied, and why."""
         if self.previous is None:
-            manifest["previous"] = "its schema is another one: nothing was copied"
+            manifest["previous"] = "its schema differs: nothing was copied"
             return
         asked = zip(self.question.methods, self.question.keys, self.answer_keys, strict=True)
         stale = [m.name for m, name, key in asked if self.previous.answer_keys.get(name) != key]
@@ -208,7 +211,9 @@ class _Audit:
             )
 
     def _training(self, manifest: dict[str, Any]) -> Any:
-        """Return a reference to the training rows, or None; note in the manifest what answers depend on.
+        """Return a reference to the training rows, or None.
+
+        Writes to the manifest what the answers depend on.
 
         Raises
         ------
@@ -234,7 +239,7 @@ class _Audit:
         return ref
 
     def _store_detectors(self, training: Any) -> dict[str, str]:
-        """Keep the isolation forests in the run folder; return their digests."""
+        """Store the isolation forests in the run folder; return their digests."""
         if not asks_isolation(self.question):
             return {}
         stored: dict[str, str] = self._result(
@@ -243,15 +248,15 @@ class _Audit:
         return stored
 
     def _result(self, ref: Any) -> Any:
-        """Wait for a task and return its result; its failure is ours."""
+        """Wait for a task and return its result; raise its error if it fails."""
         return next(fan_out(self.tasks.ray, lambda _: ref, [0], 1))[1]
 
     def _wait(self, ref: Any) -> None:
-        """Wait for a task; its result stays where it is."""
+        """Wait for a task without fetching its result."""
         self._result(self.tasks.start(_nothing, ref))
 
     def _scan(self) -> list[Scanned]:
-        """The first pass: pieces in the `_work` folder."""
+        """Make the first pass: write the pieces to the `_work` folder."""
         found: dict[int, Scanned] = {}
         with stage("reading", self.plan.rows or 0) as progress:
             calls = [
@@ -264,7 +269,10 @@ class _Audit:
         return [found[number] for number in sorted(found)]
 
     def _plan(self, training: Any) -> dict[str, Any]:
-        """How the work is cut, and checksums of the rows that their order does not change."""
+        """Return the plan of the shards, and checksums of the rows.
+
+        The checksums do not depend on the order of the rows.
+        """
         self.run.remove("_work")
         found = self._scan()
         rows = sum(s.rows for s in found)
@@ -282,7 +290,10 @@ class _Audit:
         return {"plan": plan} | checksums(found)
 
     def _read_again(self, manifest: dict[str, Any]) -> None:
-        """The first pass of a run that has cleared its pieces away; the rows must be those of then."""
+        """Repeat the first pass of a resumed run whose pieces are gone.
+
+        The rows must be the same as when the run began.
+        """
         self.run.remove("_work")
         found = self._scan()
         now = checksums(found) | {"rows": sum(s.rows for s in found)}
@@ -297,7 +308,7 @@ class _Audit:
         self._mark_pieces(manifest)
 
     def _mark_pieces(self, manifest: dict[str, Any]) -> None:
-        """The pieces are whole and hold the rows that the manifest says."""
+        """Mark the pieces as complete; they hold the rows of the manifest."""
         self.run.publish(_mark(manifest), b"")
 
     def _has_pieces(self, manifest: dict[str, Any]) -> bool:
@@ -315,11 +326,11 @@ class _Audit:
         if repeated:
             raise BadInput(
                 f"{self.config.customers.data}: id {repeated[0]!r} occurs {seen[repeated[0]]} times"
-                f" ({len(repeated)} ids do)"
+                f" (repeated ids: {len(repeated)}); make the ids unique"
             )
 
     def _bits(self, plan: dict[str, Any], training: Any) -> int:
-        """log2 of the number of shards."""
+        """Return log2 of the number of shards."""
         if self.config.shard.rows is not None:
             shards = plan["rows"] / self.config.shard.rows
         else:
@@ -350,13 +361,13 @@ class _Audit:
         )
 
     def _survival(self) -> list[dict[str, Any]]:
-        """How many of the earlier run's recourses this forest still grants."""
+        """Count the earlier run's recourses that still work with this forest."""
         previous = self.previous
         assert previous is not None
         earlier = previous.run.manifest() or {}
         names = readable_shards(previous.run, earlier)
         counts: Counter[Any] = Counter()
-        with stage("earlier recourses", len(names)) as progress:
+        with stage("checking earlier recourses", len(names)) as progress:
             for _, part in self.tasks.run(survivors, [(previous, self.forest_ref, name) for name in names]):
                 counts.update(part)
                 progress.advance(1)
@@ -369,7 +380,7 @@ class _Audit:
         return rows
 
     def _missing(self, journal: Journal) -> list[int]:
-        """The numbers of the shards that are to be made."""
+        """Return the numbers of the shards that are still missing."""
         wanted = planned_shards(journal.manifest)
         done = finished_shards(self.run, journal, "counterfactuals", wanted, self.tasks)
         done &= {name.removeprefix("keys/") for name in self.run.names("keys")}
@@ -398,7 +409,7 @@ class _Audit:
             return
         if journal.manifest["state"] == "complete":
             journal.reopen()
-        with stage("training again", sum(map(len, scenarios.seeds))) as progress:
+        with stage("retraining", sum(map(len, scenarios.seeds))) as progress:
             refs = [ref for _, _, ref in all_forests(self.tasks, self.forest_ref, training, scenarios)]
             for _ in fan_out(self.tasks.ray, lambda ref: self.tasks.start(_nothing, ref), refs, len(refs)):
                 progress.advance(1)
@@ -422,4 +433,4 @@ def _mark(manifest: dict[str, Any]) -> str:
 
 
 def _nothing(_: Any) -> None:
-    """Waits for its argument."""
+    """Do nothing; Ray waits for the argument before it starts this task."""

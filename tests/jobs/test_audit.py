@@ -165,7 +165,7 @@ def test_another_schema_copies_nothing(finished: Path, tmp_path: Path) -> None:
     schema = rc.Schema.from_toml(tmp_path / "schema.toml").replace("income", action="increase")
     (tmp_path / "schema.toml").write_text(schema.to_toml())
     assert run_audit(config) == 0
-    assert "schema is another one" in manifest(tmp_path)["previous"]
+    assert "schema differs: nothing was copied" in manifest(tmp_path)["previous"]
     assert not any(facts.get("copied") for facts in manifest(tmp_path)["shards"].values())
 
 
