@@ -1,4 +1,4 @@
-"""Answers of an earlier run: which of them are copied, which are kept, and which recourses survive."""
+"""Answers of an earlier run: which are copied, kept, or still valid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEPT = "kept from the previous run: still valid on this forest, not solved again
 
 @dataclass(frozen=True)
 class Previous:
-    """An earlier audit; its shards are ranges of the same hashes as ours."""
+    """An earlier audit; its shards are ranges of the same row hashes as ours."""
 
     run: RunFolder
     bits: int
@@ -37,9 +37,9 @@ class Previous:
 class Earlier:
     """What an earlier run offers for the customers of one shard.
 
-    `copies` are table rows that can be copied as they are, `at` says where in them the answer to a
-    (customer's row, method) is. `changes` are the changes that it gave customers whose answers cannot be
-    copied: feature and new value.
+    `copies` are table rows that can be copied unchanged. `at` gives the position in `copies` of the answer
+    for a customer's row and a method. `changes` gives feature and new value of the earlier recourses whose
+    answers cannot be copied.
     """
 
     copies: pa.Table | None = None
@@ -48,10 +48,10 @@ class Earlier:
 
 
 def open_previous(address: str, schema: Schema, time_limit: float, keep_valid: bool) -> Previous | None:
-    """Open the earlier run, or return None where it explained customers under another schema."""
+    """Open the earlier run; return None if its schema differs."""
     run, manifest = require_run(address)
     if manifest["kind"] != "audit" or "plan" not in manifest:
-        raise BadInput(f"{run.shown} is not an audit whose answers could be used again")
+        raise BadInput(f"{run.shown} is not an audit with answers that can be reused")
     if manifest["schema_hash"] != schema.fingerprint:
         return None
     solver = manifest["config"].get("solver")
@@ -60,7 +60,10 @@ def open_previous(address: str, schema: Schema, time_limit: float, keep_valid: b
 
 
 def _answer_keys(manifest: Mapping[str, Any]) -> dict[Key, str]:
-    """The keys of its answers, method by method; a run that stored none offers nothing to copy."""
+    """Return the answer key of each method of an earlier run.
+
+    Nothing is copied from a run that stored no keys.
+    """
     stored = manifest.get("answer_keys")
     found: dict[Key, str] = {}
     for entry in stored if isinstance(stored, list) else []:
@@ -72,7 +75,7 @@ def _answer_keys(manifest: Mapping[str, Any]) -> dict[Key, str]:
 
 
 def overlapping(previous: Previous, shard: int, bits: int) -> range:
-    """The earlier shards that cover the hashes of one of ours."""
+    """Return the numbers of the earlier shards that cover one of our shards."""
     if previous.bits <= bits:
         first = shard >> (bits - previous.bits)
         return range(first, first + 1)
@@ -83,7 +86,10 @@ def overlapping(previous: Previous, shard: int, bits: int) -> range:
 def earlier_answers(
     previous: Previous, asked: Mapping[Key, str], shard: int, bits: int, wanted: set[bytes]
 ) -> Earlier:
-    """Look up the answers to customers with these row digests; `asked` are tonight's answer keys."""
+    """Return the earlier answers for the customers with the `wanted` row digests.
+
+    `asked` gives this run's answer key of each method.
+    """
     same = {key for key, digest in asked.items() if previous.answer_keys.get(key) == digest}
     found = Earlier()
     tables: list[pa.Table] = []
@@ -108,7 +114,10 @@ def earlier_answers(
 
 
 def _shards(previous: Previous, shard: int, bits: int) -> Iterator[tuple[pa.Table, list[bytes | None]]]:
-    """The earlier shards that cover one of ours, each with the digest of every row's customer."""
+    """Yield the earlier shards that cover one of ours, with each row's digest.
+
+    The digest is that of the customer's input row.
+    """
     for number in overlapping(previous, shard, bits):
         name = f"shard-{number:05d}.parquet"
         if not previous.run.exists(f"keys/{name}") or not previous.run.exists(f"counterfactuals/{name}"):
@@ -119,7 +128,10 @@ def _shards(previous: Previous, shard: int, bits: int) -> Iterator[tuple[pa.Tabl
 
 
 def _copyable(previous: Previous, table: pa.Table) -> np.ndarray:
-    """Answers that a longer time limit would not change: proved, with the best score proved too."""
+    """Return which answers can be copied: verified and proved final.
+
+    A `no_recourse` answer without a proved best score can be copied if the time limit is the same.
+    """
     verified = _mask(table["verified"])
     optimal = _mask(pc.equal(table["status"], "optimal"))
     stuck = _mask(pc.equal(table["status"], "no_recourse"))
@@ -129,7 +141,7 @@ def _copyable(previous: Previous, table: pa.Table) -> np.ndarray:
 
 
 def _copied(table: pa.Table) -> pa.Table:
-    """Copied rows cost nothing tonight."""
+    """Return copied rows with 0 seconds and 0 nodes, their cost in this run."""
     n = len(table)
     for name, column in (("seconds", pa.array([0.0] * n)), ("nodes", pa.array([0] * n, pa.int64()))):
         at = table.schema.get_field_index(name)
@@ -147,7 +159,7 @@ def _mask(array: Any) -> np.ndarray:
 
 
 def still_valid(forest: Forest, table: pa.Table) -> np.ndarray:
-    """Whether the forest decides for each row's point as the row promised."""
+    """Return whether the forest still predicts the target class at each row's point."""
     valid = np.zeros(len(table), dtype=bool)
     there = np.flatnonzero(~np.isnan(table["distance"].to_numpy().astype(float)))
     if not len(there):
@@ -163,7 +175,7 @@ def still_valid(forest: Forest, table: pa.Table) -> np.ndarray:
 
 
 def survivors(previous: Previous, forest: Forest, shard: str) -> Counter[tuple[Key, str]]:
-    """Count the recourses that an earlier shard gave, and those that this forest still grants."""
+    """Count an earlier shard's recourses, and those that this forest still accepts."""
     counts: Counter[tuple[Key, str]] = Counter()
     for table in read_blocks(previous.run, "counterfactuals", shard):
         given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))

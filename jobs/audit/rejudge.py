@@ -1,4 +1,4 @@
-"""Answers copied from an earlier run, put to the customers' own model once more."""
+"""Checks answers copied from an earlier run with the customers' own model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..run.question import Question
 
 @dataclass(frozen=True)
 class Copied:
-    """One copied answer: its customer's raw row, where it is in the table, and how votes count."""
+    """A copied answer: the customer's raw row, its table position and the voting."""
 
     raw: Mapping[str, Any]
     place: int
@@ -27,12 +27,13 @@ class Copied:
 def rejected(
     judge: Judge, forest: Forest, question: Question, table: pa.Table, copied: Sequence[Copied]
 ) -> list[int]:
-    """Positions of the copied answers that the model does not confirm, in one call for each voting.
+    """Return the positions of the copied answers that the model does not confirm.
 
-    The model must turn the customer down, and score and decide the point as the answer says.
+    The model must reject the customer. Its score and decision at the point must agree with the answer.
+    The points take one call for each voting.
     """
     target = question.target
-    assert target is not None  # an audit names what is favourable
+    assert target is not None  # an audit's config names the favourable class
     answers = table.select(["status", "score_after", "changes"]).take([c.place for c in copied]).to_pylist()
     column = forest.class_index(target)
     rows = ask(judge, [c.raw for c in copied], cast(Voting, question.voting))
