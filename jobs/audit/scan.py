@@ -1,8 +1,8 @@
-"""First pass over a customer table: rows sorted by a hash of their values, so that equal rows meet.
+"""First pass over a customer table: sort the rows by a hash of their values.
 
-Each piece of the input becomes one file of the run's `_work` folder, sorted by hash and cut into
-small record batches. A shard of the second pass is a range of hashes: it reads its own batches of
-every piece, so nobody's memory grows with the table and equal rows end in one shard.
+Each piece of the input becomes one file in the run's `_work` folder. The file is sorted by hash and divided
+into small record batches. A shard of the second pass is a range of hashes. It reads only its own batches of
+every piece, so a worker's memory does not grow with the table. Equal rows are in the same shard.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ID, HASH, FEATURE, COHORT = "id", "hash", "f:", "c:"
 
 @dataclass
 class Scanned:
-    """What a chunk held; `ids` are hashes, 8 bytes a row."""
+    """The result of one chunk; `ids` holds hashes of the ids, 8 bytes per row."""
 
     pieces: list[str] = field(default_factory=list)
     rows: int = 0
@@ -43,7 +43,7 @@ class Scanned:
 
 
 def columns_of(customers: Customers, schema: Schema) -> list[str]:
-    """The columns of the table that are looked at."""
+    """Return the columns of the table that the audit reads."""
     first = [] if customers.id is None else [customers.id]
     return [*first, *customers.cohort, *schema.names]
 
@@ -78,7 +78,10 @@ def scan_chunk(
 
 
 def checksums(scanned: Sequence[Scanned]) -> dict[str, str]:
-    """Of all rows, in any order: ids and features, and whatever else of the table ends in a run."""
+    """Return checksums of all rows; they do not depend on the order of the rows.
+
+    `data_hash` covers ids and features. `other_hash` covers everything else that the run stores.
+    """
     return {
         "data_hash": f"{sum(s.checksum for s in scanned) % 2**64:016x}",
         "other_hash": f"{sum(s.other_checksum for s in scanned) % 2**64:016x}",
@@ -91,7 +94,10 @@ def _add(checksum: int, hashes: np.ndarray) -> int:
 
 
 def _hash_others(table: pa.Table, usable: np.ndarray, customers: Customers, schema: Schema) -> np.ndarray:
-    """64 bits of each row's cohorts and, where they cannot be used, of its features as they stand."""
+    """Return a 64-bit hash of each row's cohorts.
+
+    For an unusable row, the hash also covers the text of its features.
+    """
     state = np.zeros(len(table), dtype=np.uint64)
     for name in customers.cohort:
         state = _mix(state ^ _hash_text(_as_text(table[name])))
@@ -109,7 +115,7 @@ def _hash_text(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _ids(table: pa.Table, customers: Customers, chunk: Chunk, before: int) -> pa.Array:
-    """The customers' ids as text; without an id column, where the row stands."""
+    """Return the ids as text; without an id column, the row numbers."""
     if customers.id is None:
         first, prefix = chunk.first_row + before, f"{chunk.name}:" if chunk.name else ""
         return pa.array([f"{prefix}{first + i}" for i in range(len(table))], pa.string())
@@ -122,11 +128,16 @@ def _ids(table: pa.Table, customers: Customers, chunk: Chunk, before: int) -> pa
     try:
         return pc.cast(column, pa.string())
     except pa.ArrowException:
-        raise BadInput(f"{chunk.path}: column {customers.id!r} holds {column.type}, which is no id") from None
+        raise BadInput(
+            f"{chunk.path}: column {customers.id!r} holds {column.type}; store the ids as integers or text"
+        ) from None
 
 
 def _refuse_inexact(column: pa.Array, name: str, chunk: Chunk, before: int) -> None:
-    """Floats are fit for ids only where neighbouring integers differ: not NaN, not above 2^53."""
+    """Refuse floats as ids if they are NaN or too large to be exact integers.
+
+    The limit is 2^53 for 64-bit floats.
+    """
     values = column.to_numpy(zero_copy_only=False)
     digits = np.finfo(values.dtype).nmant + 1
     wrong = ~(np.abs(values.astype(np.float64)) < 2.0**digits)
@@ -170,7 +181,7 @@ def _store(run: RunFolder, name: str, table: pa.Table) -> None:
 
 
 def read_range(run: RunFolder, pieces: Sequence[str], low: int, high: int) -> list[pa.Table]:
-    """The rows with hashes in [low, high), piece by piece."""
+    """Return the rows with hashes in [low, high), one table per piece."""
     found = []
     for name in pieces:
         with run.filesystem.open_input_file(run.path(name)) as file, pa.ipc.open_file(file) as reader:
@@ -190,7 +201,10 @@ def read_range(run: RunFolder, pieces: Sequence[str], low: int, high: int) -> li
 
 
 def hash_rows(numbers: np.ndarray) -> np.ndarray:
-    """64 bits of each row. Equal rows have equal hashes; that unequal ones do not is not needed."""
+    """Return a 64-bit hash of each row.
+
+    Equal rows have equal hashes. Unequal rows may have equal hashes too.
+    """
     clean = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # one NaN, no -0.0
     bits = np.ascontiguousarray(clean).view(np.uint64)
     state = np.full(len(bits), 0x9E3779B97F4A7C15, dtype=np.uint64)
@@ -200,7 +214,7 @@ def hash_rows(numbers: np.ndarray) -> np.ndarray:
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """splitmix64's finisher."""
+    """Apply the last step of splitmix64 to each value."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -210,14 +224,17 @@ def _mix(values: np.ndarray) -> np.ndarray:
 
 
 def twice(ids: np.ndarray) -> np.ndarray:
-    """Hashes that occur more than once."""
+    """Return the hashes that occur more than once."""
     ordered = np.sort(ids)
     again: np.ndarray = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     return again
 
 
 def find_duplicate(customers: Customers, chunk: Chunk, hashes: np.ndarray) -> list[str]:
-    """The ids of a chunk with one of these hashes: a second look, at the ids themselves."""
+    """Return the ids of a chunk that have one of these hashes.
+
+    Different ids may have equal hashes, so the caller compares the ids themselves.
+    """
     assert customers.id is not None
     found: list[str] = []
     before = 0

@@ -1,4 +1,4 @@
-"""Second pass of an audit: one range of hashes, from rows to a published shard."""
+"""Second pass of an audit: explain one range of hashes and publish its shard."""
 
 from __future__ import annotations
 
@@ -51,13 +51,16 @@ class AuditJob:
 
     @property
     def judge(self) -> Judge | None:
-        """The customers' own model, opened once per process; a forest folder has none."""
+        """The customers' own model, or None if the model is a forest folder.
+
+        Each process opens it once.
+        """
         return None if self.file is None else judge_of(self.file, self.schema)
 
 
 @dataclass(frozen=True)
 class ShardDone:
-    """What a worker reports: counts, and the published file."""
+    """A worker's report: the published file and its counts."""
 
     file: Published
     rows: int
@@ -69,12 +72,12 @@ class ShardDone:
 
 
 def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Training rows as an explainer takes them: those that the explained forest has seen."""
+    """Return the training rows of the explained forest, as (X, y), or None."""
     return None if training is None else (training.X[training.first], training.y[training.first])
 
 
 def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> ShardDone:
-    """Explain the customers whose hash lies in the shard's range, and publish their rows."""
+    """Explain the customers in the shard's range of hashes and publish their rows."""
     low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
     tables = read_range(job.run, job.pieces, low, high)
     frame, ids, cohorts = _customers(job, tables)
@@ -89,7 +92,7 @@ def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> 
 
 
 def _customers(job: AuditJob, tables: Sequence[pa.Table]) -> tuple[pd.DataFrame, list[str], list[list[Any]]]:
-    """Rows in original units, their ids, and their cohorts column by column."""
+    """Return the rows in original units, their ids, and their cohorts by column."""
     frames = [t.select([FEATURE + n for n in job.schema.names]).to_pandas() for t in tables]
     names = list(job.schema.names)
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
@@ -99,7 +102,7 @@ def _customers(job: AuditJob, tables: Sequence[pa.Table]) -> tuple[pd.DataFrame,
 
 
 class _Answers:
-    """Answers of the distinct customers of a shard, solved or copied, one table row each."""
+    """The answers for the distinct customers of a shard, solved or copied."""
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class _Answers:
         self.solved = self.copied = 0
 
     def use_earlier(self, number: int) -> None:
-        """Copy the answers of the previous run that are still the answers; keep points that still work."""
+        """Copy the previous run's answers that still hold; keep points that still work."""
         job = self.job
         assert job.previous is not None
         open_rows = [d for d, i in enumerate(self.first) if self.usable[i]]
@@ -147,7 +150,7 @@ class _Answers:
             self._keep(keys, earlier)
 
     def _keep(self, keys: dict[int, bytes], earlier: Earlier) -> None:
-        """Keep earlier points that pass every check which tonight's own answers must pass."""
+        """Keep earlier points that pass all the checks of a new answer."""
         question = self.job.question
         kept = [j for j, method in enumerate(question.methods) if method.proves]
         names = [question.keys[j] for j in kept]
@@ -170,7 +173,10 @@ class _Answers:
         self._add(self._table([found[k] for k in passed]))
 
     def _moved(self, given: list[tuple[int, dict[str, str] | None]]) -> list[np.ndarray | None]:
-        """Customers' numbers after the changes that they were given; None without readable changes."""
+        """Return customers' numbers after their earlier changes.
+
+        The result is None for a customer without readable changes.
+        """
         schema = self.job.schema
         raws = [dict(zip(schema.names, self.frame.iloc[self.first[d]], strict=True)) for d, _ in given]
         texts = [raw | (changes or {}) for raw, (_, changes) in zip(raws, given, strict=True)]
@@ -181,7 +187,10 @@ class _Answers:
         ]
 
     def _drop_rejected(self, table: pa.Table, rows: list[int]) -> None:
-        """Solve copied answers again that the customers' own model does not confirm."""
+        """Drop copied answers that the customers' own model does not confirm.
+
+        `solve_rest` then solves them again.
+        """
         judge, question = self.job.judge, self.job.question
         votings: list[Any] = [method.voting or question.voting for method in question.methods]
         pairs = [(d, int(j)) for d in rows for j in np.flatnonzero(self.at[d] >= 0)]
@@ -218,7 +227,7 @@ class _Answers:
                 self._add(answer)
 
     def _solve(self, explainer: Any, rows: list[int], tick: Tick) -> pa.Table:
-        """A batch of rows, in the guarded process."""
+        """Solve a batch of rows; runs in the guarded process."""
         usable = [at for at, d in enumerate(rows) if self.usable[self.first[d]]]
         if explainer.judge is not None:
             tick(OUTSIDE)  # the customers' own model decides on all rows first
@@ -226,7 +235,7 @@ class _Answers:
         return self._table(found)
 
     def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:
-        """Answers as rows that still lack their customers."""
+        """Return the answers as a table, without the customers' ids and cohorts."""
         made = [
             as_row(
                 cf,
@@ -256,7 +265,7 @@ def _publish(
     keys: list[bytes],
     place: np.ndarray,
 ) -> ShardDone:
-    """Every customer's rows: the answers of the distinct ones, under each customer's own id."""
+    """Publish the shard; equal customers get the same answers under their own ids."""
     all_answers = pa.concat_tables(answers.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
     methods = len(job.question.methods)
     order = sorted(range(len(ids)), key=ids.__getitem__)  # a shard's bytes do not depend on the input's order
@@ -307,7 +316,7 @@ def _publish(
 
 
 def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float:
-    """Seconds that one turned-down customer takes, measured on a few of them."""
+    """Return the seconds per rejected customer, measured on a few of them."""
     explainer = explainer_for(job.question, forest, job.schema, _pair(training), judge=job.judge)
     for name in job.pieces[:4]:
         tables = read_range(job.run, [name], 0, 2**64)
@@ -319,7 +328,7 @@ def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float
         if len(denied) < 2:
             continue
         limits = allowance(job.question, len(job.question.methods))
-        chosen = [denied[:1], denied[1 : 1 + rows]]  # the first one compiles and loads
+        chosen = [denied[:1], denied[1 : 1 + rows]]  # the first customer is not timed: it compiles and loads
         found = list(guarded(partial(_seconds, explainer, frame), chosen, limits))[1:]
         spent = sum(s.seconds if isinstance(s, Stopped) else s for _, s in found)
         return float(spent) / sum(len(batch) for batch, _ in found)

@@ -159,7 +159,7 @@ class _Claim:
         raise BadInput(f"{self.run.shown}: cannot write to the run folder")
 
     def _elect(self) -> list[Rival]:
-        """Wait until this claim is the only one; return the dead claims that were removed."""
+        """Wait until this claim is the only one; return the dead claims it removed."""
         end = time.monotonic() + PATIENCE
         removed: dict[str, Rival] = {}
         while True:
