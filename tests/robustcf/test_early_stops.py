@@ -121,7 +121,7 @@ def test_the_engine_claims_nothing_false_when_stopped(settings: dict[str, float]
 
 @pytest.mark.parametrize(
     ("family", "seeds", "stopped"),
-    [("thresholds", 40, 10), ("isolation", 40, 1), ("1-LOF", 40, 10), ("robx", 8, 1)],
+    [("thresholds", 40, 10), ("isolation", 40, 1), ("1-LOF", 40, 10), ("robx", 24, 1)],
 )  # small isolation problems close at once
 def test_no_family_claims_anything_false_when_stopped(family: str, seeds: int, stopped: int) -> None:
     with impatient(IMPATIENT):
