@@ -108,7 +108,12 @@ def test_files_that_the_manifest_does_not_plan_are_neither_read_nor_removed(worl
     reduce_folder(str(run))
     pd.testing.assert_frame_equal(pd.read_parquet(run / "summary/status.parquet"), summary)
     report_folder(str(run))
-    refused(world / "audit.toml", "1 files that do not belong to this run", "shard-00077.parquet", "move them away")
+    refused(
+        world / "audit.toml",
+        "1 files that do not belong to this run",
+        "shard-00077.parquet",
+        "move them away",
+    )
     assert stray.exists()
 
 
