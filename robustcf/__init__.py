@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from robustcf import datasets, insight, validate
     from robustcf.assess import assess_points
+    from robustcf.certificate.certificate import Certificate
+    from robustcf.certificate.design import Design
+    from robustcf.certificate.fresh import FreshForests, train_fresh
     from robustcf.counterfactual import Change, Counterfactual
     from robustcf.explain import Explainer
     from robustcf.forest.arrays import ForestError
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from robustcf.guarantee import Guarantee
     from robustcf.judge import Judge
     from robustcf.methods.base import Method
+    from robustcf.methods.certified.method import Certified
     from robustcf.methods.isolation.method import IsolationForest
     from robustcf.methods.lof.method import LocalOutlierFactor
     from robustcf.methods.robx.method import RobX
@@ -29,14 +33,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Calibration",
+    "Certificate",
+    "Certified",
     "Change",
     "ConvexApproximation",
     "Counterfactual",
+    "Design",
     "DirectSAA",
     "Explainer",
     "Feature",
     "Forest",
     "ForestError",
+    "FreshForests",
     "Guarantee",
     "IsolationForest",
     "Judge",
@@ -56,12 +64,16 @@ __all__ = [
     "predicted_validity",
     "read_model",
     "save_forest",
+    "train_fresh",
     "validate",
 ]
 
 # Names are imported on first use, so that `robustcf verify` does not load the solvers.
 _HOMES = {
     "assess": ("assess_points",),
+    "certificate.certificate": ("Certificate",),
+    "certificate.design": ("Design",),
+    "certificate.fresh": ("FreshForests", "train_fresh"),
     "counterfactual": ("Change", "Counterfactual"),
     "explain": ("Explainer",),
     "forest": ("Forest", "ForestError"),
@@ -69,6 +81,7 @@ _HOMES = {
     "guarantee": ("Guarantee",),
     "judge": ("Judge",),
     "methods": (
+        "Certified",
         "ConvexApproximation",
         "DirectSAA",
         "IsolationForest",

@@ -13,6 +13,7 @@ from robustcf.schema.feature import Value
 from robustcf.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from robustcf.certificate.certificate import Certificate
     from robustcf.guarantee import Guarantee
     from robustcf.methods.base import Method
 
@@ -51,6 +52,7 @@ class Counterfactual:
     - `predicted_validity`: the optimistic in-sample figure of `robustness.py`.
     - `relaxation`: how far a `relaxed` point misses the isolation forest's threshold (the paper's ν).
     - `guarantee`: the guarantee for a point on which all trees agree (Prop. 5).
+    - `certificate`: what fresh forests say about the point (`Certified`).
     """
 
     status: Status
@@ -75,6 +77,7 @@ class Counterfactual:
     penalty: float = 0.0
     relaxation: float = math.nan
     guarantee: Guarantee | None = None
+    certificate: Certificate | None = None
     solver: str = ""
     seconds: float = 0.0
     nodes: int = 0

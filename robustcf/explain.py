@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from robustcf.certificate.fresh import FreshForests
 from robustcf.counterfactual import SCORE_TOLERANCE, Counterfactual, point_after, relative_gap
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import Judge, Judged, Verdict, ask, disputed
@@ -73,6 +74,8 @@ class Explainer:
         The user's own model, such as `ReadModel.judge(schema)`. It decides on raw rows and raw points
         instead of the forest. A row that it decides differently, or a point that it does not accept,
         gets the status `error` with a reason.
+    fresh : FreshForests, optional
+        Forests for `Certified` (`rc.train_fresh`). By default they are trained on the training rows.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class Explainer:
         training: tuple[np.ndarray, np.ndarray] | None = None,
         best_score: bool = True,
         judge: Judge | None = None,
+        fresh: FreshForests | None = None,
     ) -> None:
         self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
         if not self.methods:
@@ -119,7 +123,7 @@ class Explainer:
         self.wants_best_score = best_score
         self.judge = judge
         self._best: dict[tuple[object, ...], BestScore] = {}
-        self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training))
+        self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training), threads, fresh)
         self._families = self._group()
 
     def _group(self) -> list[tuple[Family[Any], list[int]]]:
@@ -401,5 +405,6 @@ class Explainer:
             predicted_validity=judged.predicted_validity,
             penalty=penalty,
             relaxation=answer.relaxation,
+            certificate=answer.certificate,
             **common,
         )

@@ -17,6 +17,8 @@ from robustcf.forest.forest import Forest, Voting
 from robustcf.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from robustcf.certificate.design import Design
+    from robustcf.certificate.fresh import FreshForests
     from robustcf.guarantee import Guarantee
     from robustcf.methods.family import Family
     from robustcf.methods.threshold_family import Thresholds
@@ -82,6 +84,8 @@ class Setting:
     voting: Voting
     seed: int
     training: Training | None = None
+    threads: int = 1
+    fresh: FreshForests | None = None  # for certificates; trained when needed if None
     _thresholds: dict[Voting, Thresholds] = field(default_factory=dict)
 
     def thresholds(self, voting: Voting | None = None) -> Thresholds:
@@ -92,6 +96,14 @@ class Setting:
         if chosen not in self._thresholds:
             self._thresholds[chosen] = Thresholds(self.forest, self.schema, chosen)
         return self._thresholds[chosen]
+
+    def fresh_forests(self, design: Design) -> FreshForests:
+        """Return the fresh forests of a design; train them if they were not given."""
+        from robustcf.certificate.fresh import train_for_explainer
+
+        if self.fresh is not None and self.fresh.design == design:
+            return self.fresh
+        return train_for_explainer(self.forest, self.rows.X, self.rows.y, design, self.seed, self.threads)
 
     @property
     def rows(self) -> Training:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from robustcf.certificate.certificate import Certificate
 from robustcf.counterfactual import Status
 from robustcf.forest.forest import Label
 from robustcf.solve import BestScore, Engine, Limits
@@ -37,6 +38,7 @@ class Answer:
     reason: str | None = None
     nodes: int = 0
     seconds: float = 0.0
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from robustcf.methods.base import Method, title
+from robustcf.methods.certified.method import Certified
 from robustcf.methods.isolation.method import IsolationForest
 from robustcf.methods.lof.method import LocalOutlierFactor
 from robustcf.methods.robx.method import RobX
@@ -22,6 +23,7 @@ OWN: tuple[type[Method], ...] = (
     DirectSAA,
     RobustSAA,
     ConvexApproximation,
+    Certified,
     IsolationForest,
     LocalOutlierFactor,
     RobX,

@@ -1,0 +1,1 @@
+"""Certificates: fresh forests test whether a point survives retraining (docs/certificates.md)."""

@@ -1,0 +1,112 @@
+"""A certificate: what fresh forests say about one point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from robustcf.certificate.bounds import hard_vote_bound, lower_bound, soft_vote_bound
+from robustcf.certificate.fresh import FreshForests
+from robustcf.forest.forest import Label, Voting
+
+Test = Literal["forests", "trees", "trees-asymptotic"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The outcome of testing one point on the certification forests.
+
+    Attributes
+    ----------
+    certified : bool
+        Whether the claim is made.
+    agreeing, forests : int
+        How many of the certification forests predict the target at the point.
+    lower_bound : float
+        Lower bound of the share that agrees, at confidence 1 - `delta`. It describes this point alone. The
+        claim is 1 - `alpha` and not this bound, because the level was selected by looking at such bounds.
+    alpha, delta : float
+        `delta` after its division among simultaneous certificates.
+    scenario : str
+    n_trees : int
+        Size of a retrained forest.
+    test : str
+        `forests` and `trees` are exact; `trees-asymptotic` is an approximation.
+    level : float
+        The threshold τ at which the point is the nearest; NaN for points made elsewhere.
+    pool_score, pool_trees
+        The score that the pool gives the point, and the number of its trees. Without fresh trees, the pool
+        is the explained forest.
+    """
+
+    certified: bool
+    agreeing: int
+    forests: int
+    lower_bound: float
+    alpha: float
+    delta: float
+    scenario: str
+    n_trees: int
+    test: Test = "forests"
+    level: float = float("nan")
+    pool_score: float = float("nan")
+    pool_trees: int = 0
+
+    def __str__(self) -> str:
+        if self.certified:
+            return claim(self.alpha, self.delta, self.scenario, self.n_trees, self.test)
+        return (
+            f"not certified: {self.agreeing} of {self.forests} certification forests agree; at confidence "
+            f"{1 - self.delta:.4g} this shows only a probability of at least {self.lower_bound:.3g}"
+        )
+
+
+_ROWS = {"evolving": "on the data with later rows added", "bootstrap": "on a bootstrap of the data"}
+
+
+def claim(alpha: float, delta: float, scenario: str, n_trees: int, test: Test = "forests") -> str:
+    """Return the claim of a certificate in one sentence.
+
+    >>> claim(0.05, 0.05, "same-data", 100)[:76]
+    'with confidence 0.95 over the certification forests, a forest retrained on t'
+    """
+    rows = _ROWS.get(scenario, "on the same data")
+    text = (
+        f"with confidence {1 - delta:.6g} over the certification forests, a forest retrained {rows} with "
+        f"{n_trees} trees accepts this point with probability at least {1 - alpha:g}"
+    )
+    return text + (" (asymptotic test)" if test == "trees-asymptotic" else "")
+
+
+def judge_point(
+    fresh: FreshForests,
+    point: np.ndarray,
+    target: Label,
+    voting: Voting,
+    alpha: float,
+    delta: float,
+    test: Test,
+) -> Certificate:
+    """Test one encoded point on the certification forests."""
+    agreeing = int(fresh.certification.agree(point, target, voting).sum())
+    if test == "forests":
+        bound = lower_bound(agreeing, len(fresh.certification), delta)
+    else:
+        values = fresh.certification.values(point, target, voting)
+        if test == "trees":
+            bound = hard_vote_bound(int(values.sum()), len(values), fresh.n_trees, delta)
+        else:
+            bound = soft_vote_bound(values, fresh.n_trees, delta)
+    return Certificate(
+        bound >= 1 - alpha,
+        agreeing,
+        len(fresh.certification),
+        bound,
+        alpha,
+        delta,
+        fresh.design.scenario,
+        fresh.n_trees,
+        test,
+    )

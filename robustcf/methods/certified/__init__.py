@@ -1,0 +1,1 @@
+"""Points that fresh forests certify: they survive retraining with probability 1 - α."""

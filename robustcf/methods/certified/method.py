@@ -1,0 +1,168 @@
+"""The certified method: the nearest point that fresh forests confirm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from robustcf.certificate.bounds import forests_needed
+from robustcf.certificate.design import Design
+from robustcf.forest.forest import Voting
+from robustcf.methods.base import Method, Setting, check_alpha
+
+if TYPE_CHECKING:
+    from robustcf.certificate.certificate import Test
+    from robustcf.methods.family import Family
+
+STEP = 1.25  # each level's excess over 1/2 is so many times that of the level below
+TOP = 0.95  # the highest level
+
+
+@dataclass(frozen=True)
+class Certified(Method):
+    """The nearest point that fresh forests confirm: it holds with probability at least 1 - α.
+
+    The method trains fresh forests on the training rows. It searches the nearest point at several levels of
+    the score, from a safe level down, and tests each point on certification forests that the search has never
+    seen. It returns the last point that passes. The claim: with confidence 1 - δ over the certification
+    forests, a forest retrained in the same way accepts this point with probability at least 1 - α.
+
+    A customer for whom no level passes gets the point of the first level tested, marked as not certified.
+
+    Parameters
+    ----------
+    alpha, delta : float
+        A retrained forest may reject the point with probability `alpha`. The certificate may be wrong with
+        probability `delta`.
+    forests : int
+        Number of certification forests.
+    pool, pilot : int
+        Fresh trees for the search, and fresh trees that choose the levels to test.
+    scenario : str
+        How forests are retrained: "same-data", "bootstrap", "evolving" or "trees-N".
+    test : {"auto", "forests", "trees", "trees-asymptotic"}
+        What is counted. "forests" counts forests that agree and is exact for every model. "trees" counts the
+        votes of all trees; it is exact for hard votes where trees are independent. "trees-asymptotic" is its
+        approximation for soft votes. "auto" takes "trees" where it is exact, else "forests".
+    tests : int
+        Number of certificates that hold together with confidence 1 - δ. δ is divided by it.
+    levels : tuple of float, optional
+        Rising scores at which points are searched, in [1/2, 1].
+
+    Examples
+    --------
+    >>> Certified(0.05).title
+    'Certified, α = 0.05, δ = 0.05'
+    >>> Certified(0.05, forests=50)
+    Traceback (most recent call last):
+    ValueError: forests is 50; at alpha = 0.05 and delta = 0.05, at least 59 forests are needed
+    """
+
+    alpha: float
+    delta: float = 0.05
+    forests: int = 100
+    pool: int = 300
+    pilot: int = 2000
+    scenario: str = "same-data"
+    test: Literal["auto", "forests", "trees", "trees-asymptotic"] = "auto"
+    tests: int = 1
+    levels: tuple[float, ...] | None = None
+    name = "certified"
+    label = "Certified"
+    symbol = "δ"
+    needs_training = True
+    promises = True
+    beta = None
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie strictly between 0 and 1")
+        if isinstance(self.tests, bool) or not isinstance(self.tests, int) or self.tests < 1:
+            raise ValueError(f"tests is {self.tests!r}; it must be a whole number of at least 1")
+        if self.test not in ("auto", "forests", "trees", "trees-asymptotic"):
+            raise ValueError(
+                f"test is {self.test!r}; choose among 'auto', 'forests', 'trees' and 'trees-asymptotic'"
+            )
+        if self.levels is not None:
+            object.__setattr__(self, "levels", tuple(self.levels))
+            _check_levels(self.levels)
+        design = self.design  # checks its numbers
+        if self.test == "trees" and design.resamples:
+            raise ValueError(
+                f"test 'trees' needs independent trees, but scenario {self.scenario!r} resamples the rows of "
+                "each forest; use test 'forests'"
+            )
+        if (self.test == "forests" or design.resamples) and self.forests < (needed := self.forests_needed):
+            shared = f" shared by {self.tests:,} tests" if self.tests > 1 else ""
+            raise ValueError(
+                f"forests is {self.forests}; at alpha = {self.alpha:g} and delta = {self.delta:g}{shared}, "
+                f"at least {needed} forests are needed"
+            )
+
+    @property
+    def parameter(self) -> float:
+        return self.delta
+
+    @property
+    def delta_each(self) -> float:
+        """The share of δ that one certificate has."""
+        return self.delta / self.tests
+
+    @property
+    def forests_needed(self) -> int:
+        """The least number of certification forests that can certify, all agreeing."""
+        return forests_needed(self.alpha, self.delta_each)
+
+    @property
+    def design(self) -> Design:
+        return Design(self.scenario, self.forests, self.pool, self.pilot)
+
+    def threshold(self, n_trees: int) -> float:
+        """Return 1/2: the explained forest accepts the point; the levels are in the certificate."""
+        return 0.5
+
+    def path(self, n_trees: int) -> tuple[float, ...]:
+        """Return the levels: rising scores, fixed before any certification forest is seen.
+
+        The excess over 1/2 grows from a tenth of a tree's standard deviation, which is at most 1/(2√N).
+        """
+        if self.levels is not None:
+            return self.levels
+        first = 0.2 / (2 * math.sqrt(n_trees))
+        count = 1 + math.ceil(math.log((TOP - 0.5) / first) / math.log(STEP))
+        return (0.5, *(min(0.5 + first * STEP**k, TOP) for k in range(count)))
+
+    def test_for(self, voting: Voting, n_classes: int) -> Test:
+        """Return the test for a voting rule.
+
+        Raises
+        ------
+        ValueError
+            If the test does not fit the voting rule.
+        """
+        exact = voting == "hard" and n_classes == 2 and not self.design.resamples
+        if self.test == "auto":
+            return "trees" if exact else "forests"
+        if self.test == "trees" and not exact:
+            raise ValueError("test 'trees' needs hard votes and two classes; use test 'forests'")
+        if self.test == "trees-asymptotic" and voting != "soft":
+            raise ValueError("test 'trees-asymptotic' is for soft votes; use test 'trees'")
+        return self.test
+
+    def family(self, setting: Setting) -> Family[Any]:
+        from robustcf.methods.certified.family import CertifiedPoints
+
+        return CertifiedPoints(setting, self.design)
+
+    def family_key(self) -> Hashable:
+        return (self.name, self.design)
+
+
+def _check_levels(levels: tuple[float, ...]) -> None:
+    rising = all(a < b for a, b in pairwise(levels))
+    if not levels or not rising or not (levels[0] >= 0.5 and levels[-1] <= 1):
+        raise ValueError(f"levels is {list(levels)}; levels must rise and lie in [1/2, 1]")
