@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from robustcf.certificate.certificate import Certificate
     from robustcf.certificate.design import Design
     from robustcf.certificate.fresh import FreshForests, train_fresh
+    from robustcf.certificate.points import certify
     from robustcf.counterfactual import Change, Counterfactual
     from robustcf.explain import Explainer
     from robustcf.forest.arrays import ForestError
@@ -58,6 +59,7 @@ __all__ = [
     "SchemaError",
     "SolverError",
     "assess_points",
+    "certify",
     "datasets",
     "insight",
     "load_forest",
@@ -74,6 +76,7 @@ _HOMES = {
     "certificate.certificate": ("Certificate",),
     "certificate.design": ("Design",),
     "certificate.fresh": ("FreshForests", "train_fresh"),
+    "certificate.points": ("certify",),
     "counterfactual": ("Change", "Counterfactual"),
     "explain": ("Explainer",),
     "forest": ("Forest", "ForestError"),

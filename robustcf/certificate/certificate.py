@@ -66,16 +66,19 @@ class Certificate:
 _ROWS = {"evolving": "on the data with later rows added", "bootstrap": "on a bootstrap of the data"}
 
 
-def claim(alpha: float, delta: float, scenario: str, n_trees: int, test: Test = "forests") -> str:
-    """Return the claim of a certificate in one sentence.
+def claim(alpha: float, delta: float, scenario: str, n_trees: int | None, test: Test = "forests") -> str:
+    """Return the claim of a certificate in one sentence; `n_trees` None means any model.
 
     >>> claim(0.05, 0.05, "same-data", 100)[:76]
     'with confidence 0.95 over the certification forests, a forest retrained on t'
     """
     rows = _ROWS.get(scenario, "on the same data")
+    judges, model = "certification forests", f"a forest retrained {rows} with {n_trees} trees"
+    if n_trees is None:
+        judges, model = "refitted models", f"a model refitted {rows}"
     text = (
-        f"with confidence {1 - delta:.6g} over the certification forests, a forest retrained {rows} with "
-        f"{n_trees} trees accepts this point with probability at least {1 - alpha:g}"
+        f"with confidence {1 - delta:.6g} over the {judges}, {model} accepts this point with probability "
+        f"at least {1 - alpha:g}"
     )
     return text + (" (asymptotic test)" if test == "trees-asymptotic" else "")
 

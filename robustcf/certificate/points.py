@@ -1,0 +1,202 @@
+"""Certify points made by any tool, for any classifier that can be refitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from robustcf.certificate.bounds import forests_needed, lower_bound
+from robustcf.certificate.certificate import claim
+from robustcf.forest.arrays import ForestError
+from robustcf.forest.forest import Forest, Label
+from robustcf.validate import Scenario, build_estimator, derive_seed, training_rows
+
+PROBES = 1000  # training rows on which refitted models are compared with each other
+COMPARED = 5  # so many refitted models that predict alike are taken for deterministic
+
+
+def certify(
+    model: Any,
+    X: Any,
+    y: Any,
+    points: Any,
+    targets: Label | Sequence[Label],
+    *,
+    alpha: float = 0.05,
+    delta: float = 0.05,
+    models: int = 100,
+    scenario: str = "same-data",
+    later: tuple[Any, Any] | None = None,
+    tests: int = 1,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> pd.DataFrame:
+    """Test whether refitted models accept points, one exact test per point.
+
+    The claim for a certified point: with confidence 1 - δ over the refitted models, a model refitted in the
+    same way predicts the target with probability at least 1 - α. It holds for points that were found without
+    the models refitted here.
+
+    Parameters
+    ----------
+    model : classifier or Forest
+        Any scikit-learn classifier or pipeline that can be cloned; only its predictions are used. For a
+        `Forest`, rows and points are encoded.
+    X, y : arrays or DataFrame
+        The training rows in the form that `model.fit` takes.
+    points : array or DataFrame
+        The points to test, in the same form.
+    targets : label or sequence of labels
+        The class that each point should have.
+    alpha, delta : float
+        The model may reject a point with probability `alpha`; a certificate may be wrong with probability
+        `delta`.
+    models : int
+        Number of refitted models.
+    scenario : str
+        "same-data", "bootstrap", "evolving" (with `later`) or "trees-N".
+    later : (rows, labels), optional
+        Rows collected since the model was trained.
+    tests : int
+        Number of certificates that hold together with confidence 1 - δ.
+    seed : int
+    progress : callable, optional
+        Called with the number of models refitted so far.
+
+    Returns
+    -------
+    DataFrame
+        One line per point: `certified, agreeing, models, lower_bound, claim`. The claim is empty if the point
+        is not certified.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X = np.random.default_rng(0).random((300, 2)); y = (X[:, 0] > 0.5).astype(int)
+    >>> model = RandomForestClassifier(10, random_state=0)
+    >>> table = certify(model, X, y, [[0.9, 0.5], [0.5, 0.5]], 1, models=60)
+    >>> table["certified"].tolist()
+    [True, False]
+    """
+    _check(alpha, delta, models, tests)
+    chosen = Scenario.parse(scenario)
+    rows, labels, first = _all_rows(X, y, later, chosen)
+    wanted = _targets(targets, len(points))
+    agreeing = np.zeros(len(points), dtype=np.int64)
+    alike = Alike(_take(rows, first[:PROBES]))
+    for k in range(models):
+        own_seed = derive_seed(seed, "certify", scenario, k)
+        refitted = reseeded(model, own_seed, chosen)
+        chosen_rows = training_rows(chosen, first, labels, own_seed)
+        refitted.fit(_take(rows, chosen_rows), labels[chosen_rows])
+        if k < COMPARED:
+            alike.add(refitted)
+            alike.refuse_if_all_equal(min(models, COMPARED), scenario)
+        agreeing += refitted.predict(points) == wanted
+        if progress is not None:
+            progress(k + 1)
+    each = delta / tests
+    bounds = [lower_bound(int(a), models, each) for a in agreeing]
+    certified = [bound >= 1 - alpha for bound in bounds]
+    n_trees = (chosen.n_trees or len(model)) if isinstance(model, Forest) else None
+    text = claim(alpha, each, scenario, n_trees)
+    return pd.DataFrame(
+        {
+            "certified": certified,
+            "agreeing": agreeing,
+            "models": models,
+            "lower_bound": bounds,
+            "claim": [text if held else "" for held in certified],
+        }
+    )
+
+
+def _check(alpha: float, delta: float, models: int, tests: int) -> None:
+    for name, value in (("alpha", alpha), ("delta", delta)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} is {value}; it must lie strictly between 0 and 1")
+    if tests < 1:
+        raise ValueError(f"tests is {tests}; it must be at least 1")
+    if models < (needed := forests_needed(alpha, delta / tests)):
+        raise ValueError(
+            f"models is {models}; at alpha = {alpha:g} and delta = {delta / tests:g}, at least {needed} are "
+            "needed"
+        )
+
+
+def _all_rows(
+    X: Any, y: Any, later: tuple[Any, Any] | None, scenario: Scenario
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return all rows and labels, and the positions of the first training rows."""
+    labels = np.asarray(y)
+    if len(X) != len(labels):
+        raise ValueError(f"{len(X)} training rows but {len(labels)} labels")
+    first = np.arange(len(labels))
+    if scenario.rows != "all":
+        return X, labels, first
+    if later is None:
+        raise ValueError(f"scenario {scenario.name!r} needs the rows collected since; pass later=(X, y)")
+    more = pd.concat([X, later[0]]) if isinstance(X, pd.DataFrame) else np.vstack([X, later[0]])
+    return more, np.concatenate([labels, np.asarray(later[1])]), first
+
+
+def _targets(targets: Label | Sequence[Label], n: int) -> Any:
+    if isinstance(targets, str | int | float | bool):
+        return targets
+    if len(targets) != n:
+        raise ValueError(f"{n} points but {len(targets)} targets")
+    return np.asarray(targets)
+
+
+def _take(rows: Any, positions: np.ndarray) -> Any:
+    return rows.iloc[positions] if isinstance(rows, pd.DataFrame) else np.asarray(rows)[positions]
+
+
+def reseeded(model: Any, seed: int, scenario: Scenario) -> Any:
+    """Return an unfitted copy of a model with other seeds.
+
+    Raises
+    ------
+    ValueError
+        If the model has no `random_state` to set, or no number of trees to change.
+    """
+    if isinstance(model, Forest):
+        return build_estimator(model.estimator, seed, scenario.n_trees)
+    copy = clone(model)
+    parameters = copy.get_params(deep=True)
+    seeds = sorted(name for name in parameters if name.split("__")[-1] == "random_state")
+    if not seeds and scenario.rows != "bootstrap":
+        raise ValueError(
+            f"{type(model).__name__} has no random_state, so refitting it on the same rows changes nothing; "
+            "choose scenario 'bootstrap'"
+        )
+    copy.set_params(**{name: derive_seed(seed, name) for name in seeds})
+    if scenario.n_trees is not None:
+        sizes = [name for name in parameters if name.split("__")[-1] == "n_estimators"]
+        if len(sizes) != 1:
+            raise ValueError(f"scenario {scenario.name!r}: {type(model).__name__} has no single n_estimators")
+        copy.set_params(**{sizes[0]: scenario.n_trees})
+    return copy
+
+
+class Alike:
+    """Detects models that a refit does not change; a certificate of such models is vacuous."""
+
+    def __init__(self, probes: Any) -> None:
+        self.probes = probes
+        self.seen: list[np.ndarray] = []
+
+    def add(self, model: Any) -> None:
+        predicted = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+        self.seen.append(np.asarray(predicted(self.probes)))
+
+    def refuse_if_all_equal(self, enough: int, scenario: str) -> None:
+        if len(self.seen) == enough > 1 and all(np.array_equal(self.seen[0], s) for s in self.seen):
+            raise ForestError(
+                f"{enough} refitted models predict the same for every training row, so a certificate for "
+                f"scenario {scenario!r} would say nothing; choose scenario 'bootstrap'"
+            )
