@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,12 @@ from robustcf.schema.encode import encode, read_rows
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from ..inputs.model_file import ModelFile, judge_of
 from ..run.columns import COUNTERFACTUALS, ROW_KEYS, as_table
-from ..run.folder import Published, RunFolder
+from ..run.folder import RunFolder
+from ..run.manifest import ShardDone
 from ..run.planned import shard_name
+from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
 from ..run.rows import Key, as_row, distinct, row_keys
-from .previous import KEPT, Earlier, Previous, earlier_answers
 from .rejudge import Copied, rejected
 from .scan import COHORT, FEATURE, ID, read_range
 
@@ -56,19 +57,6 @@ class AuditJob:
         Each process opens it once.
         """
         return None if self.file is None else judge_of(self.file, self.schema)
-
-
-@dataclass(frozen=True)
-class ShardDone:
-    """A worker's report: the published file and its counts."""
-
-    file: Published
-    rows: int
-    customers: int
-    counts: dict[str, int]
-    solved: int
-    copied: int
-    detectors: dict[str, str] = field(default_factory=dict)
 
 
 def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..inputs.config import SolverChoice
@@ -99,7 +99,24 @@ class Tasks:
 
         Yield (arguments, result) as tasks end.
         """
-        return fan_out(self.ray, lambda c: self.start(function, *c, solves=solves), calls, self.window)
+        return self.each(lambda call: self.start(function, *call, solves=solves), calls)
+
+    def each(self, start: Callable[[T], Any], items: Iterable[T]) -> Iterator[tuple[T, Any]]:
+        """Start a task for each item; yield (item, result) as tasks end."""
+        return fan_out(self.ray, start, items, self.window)
+
+    def result(self, ref: Any) -> Any:
+        """Wait for a task and return its result; raise its error if it fails."""
+        return next(self.each(lambda ref: ref, [ref]))[1]
+
+    def wait(self, refs: Sequence[Any]) -> Iterator[None]:
+        """Yield once for each task that has ended, without fetching its result."""
+        for _ in fan_out(self.ray, lambda ref: self.start(_nothing, ref), refs, len(refs)):
+            yield
+
+
+def _nothing(_: Any) -> None:
+    """Do nothing; Ray waits for the argument before it starts this task."""
 
 
 def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None], *arguments: Any) -> T:

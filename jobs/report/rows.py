@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from robustcf.stats import exact_sums
 
-from ..audit.previous import KEPT
 from ..run.folder import RunFolder
+from ..run.previous import KEPT
 from ..run.reader import read_blocks, read_row_groups
 from ..run.rows import Key
 from .parts import FAILED, LOOKED_AT, METHOD, NOT_ASKED, SAMPLE, SLOWEST, Chosen, Facts, Found, MethodFacts

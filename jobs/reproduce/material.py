@@ -24,7 +24,7 @@ from robustcf.schema import encode
 
 from ..run.folder import RunFolder
 from ..run.forests import stored_forest
-from ..sweep.sweep import Unit
+from ..sweep.unit import Unit
 from .experiments import ORDER, experiment
 from .results import ALL, COLUMNS, FILE, Results, write_results
 

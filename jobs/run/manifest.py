@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -176,7 +176,20 @@ def whole_note(content: bytes) -> dict[str, Any]:
     return note
 
 
-def facts_of(done: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ShardDone:
+    """A worker's report: the published file and its counts."""
+
+    file: Published
+    rows: int
+    customers: int
+    counts: dict[str, int]
+    solved: int
+    copied: int
+    detectors: dict[str, str] = field(default_factory=dict)
+
+
+def facts_of(done: ShardDone) -> dict[str, Any]:
     """Return the parts of a worker's report that the manifest stores."""
     return {k: v for k, v in asdict(done).items() if k in NOTED}
 

@@ -2,69 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
 
-from robustcf import Counterfactual, Forest
 from robustcf.datasets import Dataset
-from robustcf.validate import derive_seed, first_rows
 
-from ..audit.shard import ShardDone
-from ..cluster.guard import Stopped, Tick, advance, guarded
-from ..cluster.session import refuse_unshared_output, session
-from ..cluster.signals import stop_if_asked
-from ..cluster.tasks import Tasks, fan_out, shuffled
-from ..inputs.config import Grid, SweepConfig, config_hash, methods_of
+from ..driver import Run, Work, drive
+from ..inputs.config import SweepConfig, methods_of
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input
-from ..reduce.reduce import reduce_run
-from ..report.report import report_run
-from ..run.claim import claimed
-from ..run.columns import COUNTERFACTUALS, as_table
-from ..run.detectors import store_detectors
 from ..run.folder import RunFolder
-from ..run.forests import store_forest, stored_forest
-from ..run.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
-from ..run.planned import digest_of, refuse_strays, run_fingerprint, unit_name
-from ..run.question import Question, allowance, explainer_for, stopped_answers
-from ..run.rows import as_row
-from ..terminal.progress import stage
-from ..validate.forests import Scenarios, TrainingRows, score_shard, seeds_for, train_again
-
-
-@dataclass(frozen=True)
-class Unit:
-    """One simulation on one data set with one forest size: one piece of work."""
-
-    dataset: str
-    simulation: int
-    n_trees: int
-
-    @property
-    def shard(self) -> str:
-        return f"{unit_name(self.dataset, self.n_trees, self.simulation)}.parquet"
-
-    @property
-    def forest(self) -> str:
-        return f"forest/{unit_name(self.dataset, self.n_trees, self.simulation)}"
-
-
-@dataclass(frozen=True)
-class SweepJob:
-    """The values that every task of a sweep needs."""
-
-    run: RunFolder
-    grid: Grid
-    question: Question
-    seed: int
-    lenders: tuple[RunFolder, ...] = ()
-    fingerprint: str = ""  # of the run, see `run_fingerprint`
+from ..run.planned import digest_of, run_fingerprint
+from ..run.question import Question
+from ..validate.forests import seeds_for
+from .unit import SweepJob, Unit, explain_unit, first_forest, forest_seed, validate_unit
 
 
 def sweep(
@@ -80,10 +35,16 @@ def sweep(
     `lenders` are runs of the same design: their first forests are reused. `read` loads a data set.
     `title` names the sweep in progress texts, for sweeps that run in parallel.
     """
-    run = RunFolder(config.output)
-    run.begun("sweep", config_hash(config))  # refuse another run's folder before any work
+    read_inputs = partial(_read_inputs, config, tuple(lenders), read or read_dataset, title)
+    return drive(config, "sweep", read_inputs, address, cpus)
+
+
+def _read_inputs(
+    config: SweepConfig, lenders: tuple[RunFolder, ...], read: Callable[[str], Dataset], title: str
+) -> SweepWork:
+    """Read the data sets and check them."""
     with reporting_bad_input(ValueError):
-        data = {d.name: d for d in map(read or read_dataset, config.sweep.datasets)}
+        data = {d.name: d for d in map(read, config.sweep.datasets)}
     if len(data) < len(config.sweep.datasets):
         raise BadInput("sweep: two data sets have the same name")
     for d in data.values():
@@ -92,210 +53,88 @@ def sweep(
                 f"data set {d.name} has {len(d)} rows and {len(d.classes)} classes; "
                 f"a sweep needs at least {config.sweep.rows + 2} rows and exactly 2 classes"
             )
-    question = Question(
-        tuple(methods_of(config)),
-        None,
-        config.sweep.voting,
-        config.solver.name,
-        config.solver.time_limit,
-        config.solver.threads,
-        config.seed,
-        config.solver.memory_limit,
-    )
-    hashes = {d.name: digest_of([d.schema.fingerprint, _content(d)]) for d in data.values()}
-    lenders = tuple(r for r in lenders if (r.manifest() or {}).get("data_hash") == hashes)
-    stop_if_asked()
-    with claimed(run):
-        manifest = run.begun("sweep", config_hash(config))
-        if manifest is None:
-            manifest = new_manifest("sweep", config) | {"data_hash": hashes}
-        else:
-            _check_unchanged(run, manifest, hashes)
-        with session(address, config.solver.threads, cpus) as ray:
-            tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, run, config.shared))
-            fingerprint = run_fingerprint(manifest)
-            job = SweepJob(run, config.sweep, question, config.seed, lenders, fingerprint)
-            return _go(config, run, tasks, job, data, manifest, f"{title}: " if title else "")
+    return SweepWork(config, data, lenders, title)
 
 
-def _check_unchanged(run: RunFolder, manifest: dict[str, Any], hashes: dict[str, str]) -> None:
-    """Refuse to resume a run with changed inputs or versions."""
-    if changed := check_versions(run, manifest):
-        manifest["resumed_with"] = changed
-    if manifest["data_hash"] != hashes:
-        raise BadInput("a data set has changed since this run began; choose another output")
+class SweepWork(Work):
+    """One sweep. Attributes that end in `_ref` or `_refs` are references to values on the cluster."""
+
+    kind = "sweep"
+
+    def __init__(
+        self, config: SweepConfig, data: dict[str, Dataset], lenders: tuple[RunFolder, ...], title: str
+    ) -> None:
+        self.config, self.data = config, data
+        self.title = f"{title}: " if title else ""
+        self.question = Question(
+            tuple(methods_of(config)),
+            None,
+            config.sweep.voting,
+            config.solver.name,
+            config.solver.time_limit,
+            config.solver.threads,
+            config.seed,
+            config.solver.memory_limit,
+        )
+        self.methods = len(self.question.methods)
+        self.hashes = {d.name: digest_of([d.schema.fingerprint, _content(d)]) for d in data.values()}
+        self.lenders = tuple(r for r in lenders if (r.manifest() or {}).get("data_hash") == self.hashes)
+        self.units = {
+            unit.shard: unit
+            for name in data
+            for n_trees in config.sweep.trees
+            for simulation in range(config.sweep.simulations)
+            for unit in [Unit(name, simulation, n_trees)]
+        }
+        self.forest_refs: dict[Unit, Any] = {}
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[Any, str]]:
+        return {"data_hash": (self.hashes, "a data set has")}
+
+    def plan(self, run: Run) -> int:
+        self.data_refs = {name: run.tasks.put(d) for name, d in self.data.items()}
+        fingerprint = run_fingerprint(run.manifest)
+        job = SweepJob(
+            run.folder, self.config.sweep, self.question, self.config.seed, self.lenders, fingerprint
+        )
+        self.job_ref = run.tasks.put(job)
+        return len(self.units) * self.config.sweep.rows
+
+    def store_inputs(self, run: Run) -> None:
+        for d in self.data.values():
+            if not run.folder.exists(f"schema/{d.name}.toml"):
+                run.folder.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
+
+    def explain(self, run: Run, shard: str) -> Any:
+        unit = self.units[shard]
+        self.forest_refs[unit] = self._first_forest(run, unit)
+        return run.tasks.start(explain_unit, *self._shared(unit), self.forest_refs[unit], unit, solves=True)
+
+    def about_validation(self, run: Run) -> dict[str, Any]:
+        """Name the seed of each explained forest; the validation seeds are in the rows."""
+        return {
+            "seeds": {
+                shard.removesuffix(".parquet"): forest_seed(self.config.seed, unit)
+                for shard, unit in self.units.items()
+            },
+            "validation": f"measured on {self.config.validation.forests} forests per scenario",
+        }
+
+    def validate(self, run: Run, shard: str) -> Any:
+        unit = self.units[shard]
+        forest = self.forest_refs.pop(unit, None) or self._first_forest(run, unit)
+        own = (unit.dataset, unit.simulation, unit.n_trees)
+        scenarios = seeds_for(self.config.seed, self.config.validation, *own)
+        return run.tasks.start(validate_unit, *self._shared(unit), forest, unit, scenarios)
+
+    def _first_forest(self, run: Run, unit: Unit) -> Any:
+        return run.tasks.start(first_forest, *self._shared(unit), unit)
+
+    def _shared(self, unit: Unit) -> tuple[Any, Any]:
+        return self.job_ref, self.data_refs[unit.dataset]
 
 
 def _content(data: Dataset) -> str:
-    import hashlib
-
     X = np.ascontiguousarray(data.encode(data.X))
     return hashlib.sha256(X.tobytes() + data.y.tobytes()).hexdigest()
-
-
-def _go(
-    config: SweepConfig,
-    run: RunFolder,
-    tasks: Tasks,
-    job: SweepJob,
-    data: dict[str, Dataset],
-    manifest: dict[str, Any],
-    title: str,
-) -> int:
-    refuse_strays(run, manifest)
-    journal = Journal(run, manifest)
-    run.sweep_up()
-    units = [
-        Unit(name, simulation, n_trees)
-        for name in data
-        for n_trees in config.sweep.trees
-        for simulation in range(config.sweep.simulations)
-    ]
-    by_shard = {unit.shard: unit for unit in units}
-    done = finished_shards(run, journal, "counterfactuals", list(by_shard), tasks)
-    scored = finished_shards(run, journal, "validation", list(by_shard), tasks) & done
-    if len(scored) < len(units) or manifest["state"] != "complete":
-        journal.reopen()
-    for d in data.values():
-        if not run.exists(f"schema/{d.name}.toml"):
-            run.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
-    refs = {name: tasks.put(d) for name, d in data.items()}
-    shared = tasks.put(job)
-    forests: dict[Unit, Any] = {}
-
-    def forest_of(unit: Unit) -> Any:
-        if unit not in forests:
-            forests[unit] = tasks.start(first_forest, shared, refs[unit.dataset], unit)
-        return forests[unit]
-
-    missing = shuffled(unit for unit in units if unit.shard not in done)
-    with stage(f"{title}explaining", len(missing) * config.sweep.rows) as progress:
-        for _, result in fan_out(
-            tasks.ray,
-            lambda u: tasks.start(explain_unit, shared, refs[u.dataset], forest_of(u), u, solves=True),
-            missing,
-            tasks.window,
-        ):
-            journal.note(result.file, **facts_of(result))
-            progress.advance(result.customers, result.counts)
-    manifest["seeds"] = _seeds(config, units)
-    manifest["validation"] = f"measured on {config.validation.forests} forests per scenario"
-    left = shuffled(unit for unit in units if unit.shard not in scored)
-    with stage(f"{title}validating", len(left)) as progress:
-        for unit, (file, rows) in fan_out(
-            tasks.ray,
-            lambda u: tasks.start(
-                validate_unit,
-                shared,
-                refs[u.dataset],
-                forest_of(u),
-                u,
-                seeds_for(config.seed, config.validation, u.dataset, u.simulation, u.n_trees),
-            ),
-            left,
-            tasks.window,
-        ):
-            journal.note(file, rows=rows)
-            forests.pop(unit, None)
-            progress.advance(1)
-    counts = journal.count(len(units) * config.sweep.rows * len(job.question.methods))
-    reduce_run(run, manifest, tasks)
-    manifest["report"] = report_run(run, manifest | {"state": "complete"}, tasks)
-    journal.finish()
-    return exit_code(counts)
-
-
-def _seeds(config: SweepConfig, units: Sequence[Unit]) -> dict[str, Any]:
-    """Return the seed of each explained forest; the validation seeds are in the rows."""
-    return {unit.shard.removesuffix(".parquet"): _forest_seed(config.seed, unit) for unit in units}
-
-
-def _forest_seed(seed: int, unit: Unit) -> int:
-    return derive_seed(seed, "forest", unit.dataset, unit.simulation, unit.n_trees)
-
-
-def explained_rows(seed: int, data: Dataset, rows: int, simulation: int) -> np.ndarray:
-    """Return the held-out rows to explain, equal for all methods and forest sizes."""
-    rng = np.random.default_rng(derive_seed(seed, "rows", data.name, simulation))
-    return np.sort(rng.choice(len(data), rows, replace=False))
-
-
-def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
-    """Return the training rows and those of the first forest.
-
-    They are all rows but the explained ones.
-    """
-    others = np.setdiff1d(np.arange(len(data)), explained_rows(job.seed, data, job.grid.rows, simulation))
-    seed = derive_seed(job.seed, "first", data.name, simulation)
-    first = first_rows(len(others), job.grid.first_share, seed)
-    return TrainingRows(data.encode(data.X)[others], data.y[others], first)
-
-
-def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
-    """Load or train the explained forest, and store it in the run folder."""
-    stored = stored_forest(job.run, unit.forest)
-    if stored is not None:
-        return stored
-    for lender in job.lenders:
-        lent = stored_forest(lender, unit.forest)
-        if lent is not None:
-            store_forest(job.run, unit.forest, lent)
-            return lent
-    rows = split(job, data, unit.simulation)
-    model = RandomForestClassifier(
-        unit.n_trees, max_depth=job.grid.depth, random_state=_forest_seed(job.seed, unit)
-    )
-    forest = Forest.from_sklearn(model.fit(rows.X[rows.first], rows.y[rows.first]))
-    store_forest(job.run, unit.forest, forest)
-    return forest
-
-
-def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> ShardDone:
-    """Explain the simulation's rows with every method and publish the shard."""
-    rows = split(job, data, unit.simulation)
-    explainer = explainer_for(job.question, forest, data.schema, (rows.X[rows.first], rows.y[rows.first]))
-    chosen = explained_rows(job.seed, data, job.grid.rows, unit.simulation)
-
-    def solve(batch: list[int], tick: Tick) -> list[Counterfactual]:
-        return explainer.explain_many(data.X.iloc[chosen[batch]], partial(advance, tick, range(len(batch))))
-
-    limits = allowance(job.question, len(explainer.methods))
-    made = [
-        as_row(
-            cf,
-            data.schema,
-            dataset=data.name,
-            simulation=unit.simulation,
-            instance_id=str(chosen[part[cf.row]]),
-            cohort={},
-            voting=job.question.voting,
-            n_trees=len(forest),
-        )
-        for part, found in guarded(solve, [range(len(chosen))], limits)
-        for cf in (
-            stopped_answers(explainer, data.X.iloc[chosen[part]], found)
-            if isinstance(found, Stopped)
-            else found
-        )
-    ]
-    counts = dict(sorted(Counter(row["status"] for row in made).items()))
-    facts: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}
-    first = rows.X[rows.first], rows.y[rows.first]
-    kept = store_detectors(job.run, job.question, forest, *first, unit.shard.removesuffix(".parquet"))
-    facts["detectors"] = kept
-    note = facts | {"counts": counts, "run": job.fingerprint}
-    file = job.run.publish_table(f"counterfactuals/{unit.shard}", as_table(made, COUNTERFACTUALS), note)
-    return ShardDone(file, counts=counts, **facts)
-
-
-def validate_unit(
-    job: SweepJob, data: Dataset, forest: Forest, unit: Unit, scenarios: Scenarios
-) -> tuple[Any, int]:
-    """Train the simulation's validation forests and score its points."""
-    rows = split(job, data, unit.simulation)
-    forests = [
-        train_again(forest, rows, name, seed, job.question.threads)
-        for name, seeds in zip(scenarios.names, scenarios.seeds, strict=True)
-        for seed in seeds
-    ]
-    return score_shard(job.run, forests, scenarios, unit.shard, job.fingerprint)

@@ -11,7 +11,7 @@ from jobworld import customers, make_audit, make_sweep, rows, run_sweep, same_ro
 from robustcf_jobs.cli import app
 from robustcf_jobs.inputs.config import SweepConfig, read_config
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.sweep.sweep import explained_rows
+from robustcf_jobs.sweep.unit import explained_rows
 from typer.testing import CliRunner
 
 import robustcf as rc

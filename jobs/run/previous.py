@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from robustcf import Forest, Schema
 
 from ..inputs.errors import BadInput
-from ..run.folder import RunFolder, require_run
-from ..run.reader import read_blocks, read_shard, row_digests
-from ..run.rows import Key, label_of
+from .folder import RunFolder, require_run
+from .reader import read_blocks, read_shard, row_digests
+from .rows import Key, label_of
 
 GIVEN = ("optimal", "feasible", "relaxed", "heuristic")  # the customer was given a change to make
 KEPT = "kept from the previous run: still valid on this forest, not solved again"

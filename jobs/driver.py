@@ -1,0 +1,182 @@
+"""The stages of a run, in order: begin or resume, plan, explain, validate, summarise, report, finish.
+
+`audit` and `sweep` share this sequence. Each supplies a `Work`: its inputs, its plan, and its tasks for one
+shard. To add a stage, write one function here and call it in `_run_stages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .cluster.session import refuse_unshared_output, session
+from .cluster.signals import stop_if_asked
+from .cluster.tasks import Tasks, shuffled
+from .inputs.config import AuditConfig, SweepConfig, config_hash
+from .inputs.errors import BadInput
+from .reduce.reduce import reduce_run
+from .report.report import report_run
+from .run.claim import claimed
+from .run.folder import RunFolder
+from .run.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
+from .run.planned import planned_shards, refuse_strays
+from .terminal.progress import stage
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in progress: what every stage needs."""
+
+    config: AuditConfig | SweepConfig
+    folder: RunFolder
+    tasks: Tasks
+    journal: Journal
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return self.journal.manifest
+
+    def refuse_change(self, key: str, value: Any, subject: str) -> None:
+        """Store a value in the manifest; refuse to resume if another value is there.
+
+        `subject` begins the error, for example "the training rows have".
+        """
+        if self.manifest.setdefault(key, value) != value:
+            raise _changed(subject)
+
+
+class Work:
+    """What a command supplies to the driver. The methods are listed in the order of their calls."""
+
+    kind: str  # "audit" or "sweep"
+    methods: int  # rows per customer
+    title: str = ""  # precedes the names of stages; tells apart sweeps that run in parallel
+    second_files: tuple[str, ...] = ()  # folders that also hold a file of each complete shard
+    validates: bool = True
+    previous: str | None = None  # the run that the report compares this one with
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[Any, str]]:
+        """What the manifest stores about the inputs, as (value, beginning of the error if it changed)."""
+        raise NotImplementedError
+
+    def plan(self, run: Run) -> int:
+        """Share the inputs with the tasks, plan the shards, and return the number of customers."""
+        raise NotImplementedError
+
+    def check_rows(self, run: Run) -> None:
+        """Refuse changed rows before missing shards are made."""
+
+    def store_inputs(self, run: Run) -> None:
+        """Store in the run folder what its readers need besides the tables."""
+
+    def explain(self, run: Run, shard: str) -> Any:
+        """Start the task that makes one shard of counterfactuals; it returns a `ShardDone`."""
+        raise NotImplementedError
+
+    def about_validation(self, run: Run) -> dict[str, Any]:
+        """Return what the manifest says about the validation."""
+        raise NotImplementedError
+
+    def retrain(self, run: Run) -> None:
+        """Train the forests that all shards share."""
+
+    def validate(self, run: Run, shard: str) -> Any:
+        """Start the task that validates one shard; it returns the file and its number of rows."""
+        raise NotImplementedError
+
+
+def drive(
+    config: AuditConfig | SweepConfig,
+    kind: str,
+    read_inputs: Callable[[], Work],
+    address: str | None = None,
+    cpus: int | None = None,
+) -> int:
+    """Start or resume a run; return the exit code."""
+    folder = RunFolder(config.output)
+    folder.begun(kind, config_hash(config))  # refuse another run's folder before any work
+    work = read_inputs()
+    stop_if_asked()
+    with claimed(folder):
+        manifest = _begin_or_resume(config, folder, work)
+        with session(address, config.solver.threads, cpus) as ray:
+            tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, folder, config.shared))
+            return _run_stages(Run(config, folder, tasks, Journal(folder, manifest)), work)
+
+
+def _begin_or_resume(config: AuditConfig | SweepConfig, folder: RunFolder, work: Work) -> dict[str, Any]:
+    """Return the manifest; refuse to resume a run with other inputs or another robustcf."""
+    inputs = {key: value for key, (value, _) in work.inputs.items()}
+    manifest = folder.begun(work.kind, config_hash(config))
+    if manifest is None:
+        return new_manifest(work.kind, config) | inputs
+    if changed := check_versions(folder, manifest):
+        manifest["resumed_with"] = changed
+    for key, value in inputs.items():
+        if manifest.get(key) != value:
+            raise _changed(work.inputs[key][1])
+    return manifest
+
+
+def _changed(subject: str) -> BadInput:
+    return BadInput(f"{subject} changed since this run began; choose another output")
+
+
+def _run_stages(run: Run, work: Work) -> int:
+    customers = work.plan(run)
+    refuse_strays(run.folder, run.manifest)
+    to_explain, to_validate = _missing(run, work)
+    if to_explain:
+        work.check_rows(run)
+    if to_explain or to_validate or run.manifest["state"] != "complete":
+        run.journal.reopen()
+    run.folder.sweep_up()
+    work.store_inputs(run)
+    _explain(run, work, to_explain, customers)
+    _validate(run, work, to_validate)
+    counts = run.journal.count(customers * work.methods)
+    reduce_run(run.folder, run.manifest, run.tasks)
+    complete = run.manifest | {"state": "complete"}
+    run.manifest["report"] = report_run(run.folder, complete, run.tasks, work.previous)
+    run.folder.remove("_work")
+    run.journal.finish()
+    return exit_code(counts)
+
+
+def _missing(run: Run, work: Work) -> tuple[list[str], list[str]]:
+    """Return the shards to explain and those to validate.
+
+    A shard that is explained again is also validated again.
+    """
+    wanted = planned_shards(run.manifest)
+    done = finished_shards(run.folder, run.journal, "counterfactuals", wanted, run.tasks)
+    for name in work.second_files:
+        done &= {path.removeprefix(f"{name}/") for path in run.folder.names(name)}
+    to_explain = shuffled(name for name in wanted if name not in done)
+    if not work.validates:
+        return to_explain, []
+    validated = finished_shards(run.folder, run.journal, "validation", wanted, run.tasks) & done
+    return to_explain, shuffled(name for name in wanted if name not in validated)
+
+
+def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> None:
+    made = {f"counterfactuals/{name}" for name in missing}
+    shards = run.manifest["shards"].items()
+    finished = sum(noted.get("customers", 0) for name, noted in shards if name not in made)
+    with stage(f"{work.title}explaining", customers - finished) as progress:
+        for _, done in run.tasks.each(lambda shard: work.explain(run, shard), missing):
+            run.journal.note(done.file, **facts_of(done))
+            progress.advance(done.customers, done.counts)
+
+
+def _validate(run: Run, work: Work, missing: Sequence[str]) -> None:
+    run.manifest.update(work.about_validation(run))
+    if not missing:
+        return
+    work.retrain(run)
+    with stage(f"{work.title}validating", len(missing)) as progress:
+        for _, (file, rows) in run.tasks.each(lambda shard: work.validate(run, shard), missing):
+            run.journal.note(file, rows=rows)
+            progress.advance(1)
