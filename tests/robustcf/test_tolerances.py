@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +27,11 @@ def _sources() -> dict[str, str]:
 
 
 def test_no_other_module_has_a_tolerance_of_its_own() -> None:
-    found = {
-        name: len(re.findall(r"(?<![\w.])\d+e-(?:[6-9]|1[0-5])\b", re.sub(r">>>.*|#.*", "", text)))
-        for name, text in _sources().items()
-    }
+    found = {}
+    for name, text in _sources().items():
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        numbers = [t.string for t in tokens if t.type == tokenize.NUMBER]
+        found[name] = sum(bool(re.fullmatch(r"\d+e-(?:[6-9]|1[0-5])", number)) for number in numbers)
     assert {name: n for name, n in found.items() if n} == STEERING
 
 
