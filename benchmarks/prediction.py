@@ -46,13 +46,10 @@ class Line:
         return self.predicted - self.measured
 
     def __str__(self) -> str:
-        name = (
-            self.method.name if self.method.alpha is None else f"{self.method.name} α={self.method.alpha:g}"
-        )
         shares = " | ".join(f"{100 * x:.0f}" for x in (self.predicted, self.calibrated, self.measured))
         return (
-            f"| {self.dataset} | {self.important} | {name} | {self.reached} ({self.proved}) | {shares} "
-            f"| {100 * self.bias:+.0f} |"
+            f"| {self.dataset} | {self.important} | {self.method.title} | {self.reached} ({self.proved}) "
+            f"| {shares} | {100 * self.bias:+.0f} |"
         )
 
 

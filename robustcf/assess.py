@@ -9,12 +9,12 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.methods.base import Method
+from robustcf.methods.base import Method, keyed_title
 from robustcf.methods.thresholds import DirectSAA, Naive
-from robustcf.problem.problem import TIE_MARGIN
 from robustcf.robustness import Calibration, predicted_validity
 from robustcf.schema.encode import Row, as_frame, encode, read_rows
 from robustcf.schema.schema import Schema
+from robustcf.support.tolerances import SCORE_ROUNDING, TIE_MARGIN, reached
 from robustcf.validate import validity
 
 
@@ -80,7 +80,7 @@ def assess_points(
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
     encoded = encode(schema, read.numbers[usable])
     goals = [target for target, use in zip(wanted, usable, strict=True) if use]
-    columns = _in_sample(forest, encoded, goals, methods, voting)
+    columns = assess_encoded(forest, encoded, goals, methods, voting)
     if calibration is not None:
         columns["calibrated"] = calibration(columns["predicted"])
     if len(retrained) and len(encoded):
@@ -94,12 +94,16 @@ def assess_points(
     return table
 
 
-def _in_sample(
-    forest: Forest, encoded: np.ndarray, goals: list[Label], methods: Sequence[Method], voting: Voting
+def assess_encoded(
+    forest: Forest, encoded: np.ndarray, goals: Sequence[Label], methods: Sequence[Method], voting: Voting
 ) -> dict[str, np.ndarray]:
-    """Return the columns that need only the explained forest."""
+    """Return the columns of `assess_points` that need only the explained forest.
+
+    A point passes a method if the forest decides for the target, if the score reaches the threshold up to
+    rounding, and if soft votes are not tied.
+    """
     n = len(encoded)
-    names = [_title(method) for method in methods]
+    names = [_name(method) for method in methods]
     columns: dict[str, np.ndarray] = {"score": np.full(n, np.nan), "valid_now": np.zeros(n, dtype=bool)}
     columns |= {f"passes {name}": np.zeros(n, dtype=bool) for name in names}
     columns |= {name: np.full(n, np.nan) for name in ("predicted", "predicted_low", "predicted_high")}
@@ -107,17 +111,17 @@ def _in_sample(
         mine = np.array([goal == target for goal in goals])
         score, label = forest.judged_score(encoded[mine], target, voting)
         flipped = label == forest.class_index(target)
-        margin = TIE_MARGIN if voting == "soft" else 0.0
+        # The engine demands the same margin beyond a tie; its fixed-point votes round by less than this.
+        half = 0.5 + TIE_MARGIN - 2 * SCORE_ROUNDING if voting == "soft" else 0.5
         columns["score"][mine], columns["valid_now"][mine] = score, flipped
         for name, method in zip(names, methods, strict=True):
-            tau = max(method.threshold(len(forest)), 0.5 + margin)
-            columns[f"passes {name}"][mine] = flipped & (score >= tau - 1e-12)
+            high_enough = reached(score, method.threshold(len(forest)), len(forest))
+            columns[f"passes {name}"][mine] = flipped & (score >= half) & high_enough
         ahead = predicted_validity(forest, encoded[mine], target, voting)
         columns["predicted"][mine] = ahead.estimate
         columns["predicted_low"][mine], columns["predicted_high"][mine] = ahead.low, ahead.high
     return columns
 
 
-def _title(method: Method) -> str:
-    parts = [f"{k}={v:g}" for k, v in (("alpha", method.alpha), ("beta", method.beta)) if v is not None]
-    return " ".join([method.name, *parts])
+def _name(method: Method) -> str:
+    return keyed_title(method.name, method.alpha, method.beta)

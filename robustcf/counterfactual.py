@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from robustcf.guarantee import Guarantee
     from robustcf.methods.base import Method
 
-SCORE_TOLERANCE = 1e-12  # rounding error of a floating-point mean over trees
 Status = Literal[
     "optimal",
     "feasible",

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.certificate.fresh import FreshForests
-from robustcf.counterfactual import SCORE_TOLERANCE, Counterfactual, point_after, relative_gap
+from robustcf.counterfactual import Counterfactual, point_after, relative_gap
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import Judge, Judged, Verdict, ask, disputed
 from robustcf.methods.base import Method, Setting
@@ -23,6 +23,7 @@ from robustcf.schema.check import broken_rules, distance
 from robustcf.schema.encode import Row, as_frame, encode, read_rows
 from robustcf.schema.schema import Schema, Value
 from robustcf.solve import BestScore, Limits, get_engine
+from robustcf.support.tolerances import SAME_OBJECTIVE, reached
 
 
 @dataclass(frozen=True)
@@ -377,13 +378,13 @@ class Explainer:
         moved = distance(self.schema, numbers, answer.numbers)
         penalty = 0.0 if answer.status == "no_recourse" else family.penalty(row, method, answer.numbers)
         wrong = broken_rules(self.schema, numbers, answer.numbers)
-        if abs(moved + penalty - answer.objective) > 1e-9 * (moved + penalty):
+        if abs(moved + penalty - answer.objective) > SAME_OBJECTIVE * (moved + penalty):
             wrong.append(f"the point's objective is {moved + penalty}, not {answer.objective} as solved")
-        reached = answer.best_score if answer.status == "no_recourse" else threshold
+        demanded = answer.best_score if answer.status == "no_recourse" else threshold
         if judged.complaint is not None:
             wrong.append(judged.complaint)
-        elif after < reached - SCORE_TOLERANCE * len(self.forest):
-            wrong.append(f"the model gives the point the score {after}, below {reached}")
+        elif not reached(after, demanded, len(self.forest)):
+            wrong.append(f"the model gives the point the score {after}, below {demanded}")
         if answer.status != "no_recourse" and judged.label not in (target, None):
             wrong.append(f"the model predicts {judged.label!r} at the point")
         wrong += family.complaints(row, method, answer, encoded)

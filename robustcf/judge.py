@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.forest.forest import Label, Voting
-
-SAME = 1e-9  # sums over the trees in different orders differ by less
+from robustcf.support.tolerances import SAME_SCORE
 
 
 class Judge(Protocol):
@@ -54,7 +53,7 @@ class Judged:
         complaint = None
         if after.refusal is not None:
             complaint = f"the model does not accept the point: {after.refusal}"
-        elif abs(after.score(column) - self.score) > SAME:
+        elif abs(after.score(column) - self.score) > SAME_SCORE:
             complaint = (
                 f"the model gives the point the score {after.score(column)}, "
                 f"but the forest read from it gives {self.score}"

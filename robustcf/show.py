@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robustcf.counterfactual import SCORE_TOLERANCE, Change, Counterfactual
+from robustcf.counterfactual import Change, Counterfactual
 from robustcf.schema.check import broken_rules
 from robustcf.schema.encode import Row, encode, read_rows
 from robustcf.schema.schema import Feature, Schema, Value
+from robustcf.support.tolerances import reached
 
 if TYPE_CHECKING:
     from robustcf.explain import Explainer
@@ -103,14 +104,14 @@ def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple
     tuple of Change
         With six significant digits if they suffice, otherwise with more.
     """
-    schema, reached = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
+    schema, demanded = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
     before = read_rows(schema, row, missing=True).numbers[0]
     for digits in range(DIGITS, EXACT_DIGITS):
         changes = tuple(_round_away(schema[c.feature], c, digits) for c in cf.changes)
         after = before.copy()
         for change in changes:
             after[schema.names.index(change.feature)] = schema[change.feature].number(change.after)
-        if not broken_rules(schema, before, after) and _reaches(explainer, after, cf, reached):
+        if not broken_rules(schema, before, after) and _reaches(explainer, after, cf, demanded):
             return changes
     return cf.changes
 
@@ -121,7 +122,7 @@ def _reaches(explainer: Explainer, numbers: np.ndarray, cf: Counterfactual, scor
     point = encode(explainer.schema, numbers[None, :])
     scores, predicted = forest.judged_score(point, cf.target, explainer.voting)
     flips = forest.classes[predicted[0]] == cf.target or cf.status == "no_recourse"
-    return bool(flips and scores[0] >= score - SCORE_TOLERANCE * len(forest))
+    return bool(flips and reached(scores[0], score, len(forest)))
 
 
 def _round_away(feature: Feature, change: Change, digits: int) -> Change:

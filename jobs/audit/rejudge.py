@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from robustcf import Forest, Judge
 from robustcf.forest.forest import Voting
-from robustcf.judge import SAME, ask
+from robustcf.judge import ask
+from robustcf.support.tolerances import SAME_SCORE
 
 from ..run.question import Question
 
@@ -47,7 +48,7 @@ def rejected(
         ]
         for k, verdict in zip(mine, ask(judge, points, voting), strict=True):
             wrong = verdict.refusal is not None
-            wrong = wrong or abs(verdict.score(column) - answers[k]["score_after"]) > SAME
+            wrong = wrong or abs(verdict.score(column) - answers[k]["score_after"]) > SAME_SCORE
             if wrong or (answers[k]["status"] != "no_recourse" and verdict.label != target):
                 found.add(k)
     return sorted(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import tempfile
 import warnings
 import zipfile
 from dataclasses import dataclass, field
@@ -156,11 +155,7 @@ def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, S
 
 def read_schema(address: str) -> Schema:
     """Read a schema file from any address."""
-    text = _bytes(address)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "schema.toml"
-        copy.write_bytes(text)
-        return Schema.from_toml(copy)
+    return Schema.from_toml(_bytes(address), name=without_secrets(address))
 
 
 def raw_rows(address: str, read: ReadModel) -> pd.DataFrame:

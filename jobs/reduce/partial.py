@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robustcf.stats import bin_of, exact_sums
+from robustcf.support.tolerances import reached
 
 from ..run.folder import RunFolder
 from ..run.reader import read_shard
@@ -152,13 +153,13 @@ def _parts(
     score, threshold = (table[c].to_numpy().astype(np.float64) for c in ("score_after", "threshold"))
     trees = table["n_trees"].to_numpy()
     with np.errstate(invalid="ignore"):
-        reached = point & (score >= threshold - 1e-12 * trees)
+        got_there = point & reached(score, threshold, trees)
     common = point & _in_all(table, point, n_methods)
     parts = [Part() for _ in groups]
     for name, mask in (
         ("rows", np.ones(len(table), dtype=bool)),
         ("points", point),
-        ("reached", reached),
+        ("reached", got_there),
         ("common", common),
     ):
         for g, count in enumerate(np.bincount(codes[mask], minlength=n)):
@@ -184,7 +185,7 @@ def _parts(
     for k, total in enumerate(exact_sums(distance[point], both, len(of))):
         parts[of[k][0]].simulation_distance[of[k][1]] += total
     for name, matrix in valid.items():
-        _add_validity(parts, name, matrix, codes[point], simulation[point], reached[point], common[point])
+        _add_validity(parts, name, matrix, codes[point], simulation[point], got_there[point], common[point])
     return dict(zip(groups, parts, strict=True))
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from robustcf.methods.registry import title_of
@@ -134,13 +132,10 @@ class _Schemas:
         return self.known[dataset]
 
     def _read(self, name: str) -> Schema | None:
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "schema.toml"
-            copy.write_bytes(self.run.read(name))
-            try:
-                return Schema.from_toml(copy)
-            except SchemaError as error:
-                raise BadInput(f"{self.run.showing(name)}: {error}") from None
+        try:
+            return Schema.from_toml(self.run.read(name), name=self.run.showing(name))
+        except SchemaError as error:
+            raise BadInput(str(error)) from None
 
 
 def _failed_total(found: Found) -> int:

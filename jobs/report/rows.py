@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robustcf.stats import exact_sums
+from robustcf.support.tolerances import reached
 
 from ..run.folder import RunFolder
 from ..run.previous import KEPT
@@ -69,7 +70,7 @@ class _Group:
         self.threshold = threshold
         trees = int(self.table["n_trees"][0].as_py() or 0)
         with np.errstate(invalid="ignore"):
-            high_enough = score >= threshold - 1e-12 * trees
+            high_enough = reached(score, threshold, trees)
         asked = ~np.isin(self.status, (*NOT_ASKED, "no_recourse"))
         self.reached = ~np.isnan(self.distance) & high_enough & asked
         self.none = self.status == "no_recourse"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from robustcf import Forest, ForestError, load_forest, save_forest
+from robustcf import Forest, ForestError, load_forest
+from robustcf.forest.files import forest_files
 
 from ..inputs.errors import BadInput
 from ..inputs.secrets import without_secrets
@@ -20,20 +18,15 @@ def store_forest(run: RunFolder, name: str, forest: Forest) -> None:
 
     `forest.json` is written last. It marks the forest as complete.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        save_forest(forest, folder)
-        for file in FILES:
-            run.publish(f"{name}/{file}", (Path(folder) / file).read_bytes())
+    for file, content in forest_files(forest).items():
+        run.publish(f"{name}/{file}", content)
 
 
 def stored_forest(run: RunFolder, name: str) -> Forest | None:
     """Return a forest of the run, or None if it is not stored."""
     if not run.exists(f"{name}/forest.json"):
         return None
-    with tempfile.TemporaryDirectory() as folder:
-        for file in FILES:
-            (Path(folder) / file).write_bytes(run.read(f"{name}/{file}"))
-        return load_forest(folder)
+    return load_forest({file: run.read(f"{name}/{file}") for file in FILES}, name=name)
 
 
 def open_forest(address: str) -> Forest:

@@ -66,6 +66,8 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
 
 def print_counts(address: str) -> None:
     """Print a run's counts by status, its validity and where its summary is."""
+    from robustcf.methods.registry import title_of
+
     from ..run.folder import require_run
 
     run, manifest = require_run(address)
@@ -75,7 +77,7 @@ def print_counts(address: str) -> None:
     out = console()
     out.print(made)
     for row in manifest.get("survival", []):
-        name = row["method"] if row["alpha"] is None else f"{row['method']}, α = {row['alpha']:g}"
+        name = title_of(row["method"], row["alpha"], None, None)
         out.print(f"earlier recourses that still work, {name}: {row['survived']:,} of {row['given']:,}")
     out.print(f"validity: {manifest.get('validation', 'not measured')}")
     out.print(Text(run.showing("summary/summary.csv")), soft_wrap=True)

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from robustcf import Forest
+from robustcf.assess import assess_encoded
 from robustcf.forest.forest import Label, Voting
-from robustcf.robustness import predicted_validity
+from robustcf.methods.thresholds import DirectSAA
 from robustcf.schema.encode import encode, read_rows
 from robustcf.stats import wilson
-from robustcf.thresholds import binomial_half_cdf, p_star
+from robustcf.thresholds import binomial_half_cdf
 from robustcf.validate import validity
 
 from ..cluster.session import session
@@ -83,7 +84,7 @@ def validate_points(request: PointsRequest, address: str | None = None) -> pa.Ta
     with reporting_bad_input(ValueError):
         forest, schema = open_forest(request.forest), read_schema(request.schema)
         target = label_of(forest, request.target)
-        threshold = p_star(len(forest), request.alpha)
+        method = DirectSAA(request.alpha)
         if request.training is not None:
             check_trainable(forest, request.validation.scenarios)
     names = list(schema.names) if request.id is None else [request.id, *schema.names]
@@ -97,7 +98,7 @@ def validate_points(request: PointsRequest, address: str | None = None) -> pa.Ta
         with session(address, request.threads) as ray:
             tasks = Tasks(ray, SolverChoice(threads=request.threads))
             measured = _measured(tasks, request, request.training, schema, forest, points, target)
-    scores = _scored(forest, points, target, request.voting, request.alpha, threshold)
+    scores = _scored(forest, points, target, request.voting, method)
     rows: list[dict[str, Any]] = []
     position = {int(i): k for k, i in enumerate(usable)}
     for i, reason in enumerate(read.reasons):
@@ -157,26 +158,23 @@ def _by_scenario(
 
 
 def _scored(
-    forest: Forest, points: np.ndarray, target: Label, voting: Voting, alpha: float, threshold: float
+    forest: Forest, points: np.ndarray, target: Label, voting: Voting, method: DirectSAA
 ) -> list[dict[str, Any]]:
     """Return each point's columns that need only the explained forest."""
-    if not len(points):
-        return []
-    score, predicted = forest.judged_score(points, target, voting)
-    flips = predicted == forest.class_index(target)
-    likely = predicted_validity(forest, points, target, voting).estimate
-    least = binomial_half_cdf(len(forest), np.clip(score, 0.0, 1.0))
+    found = assess_encoded(forest, points, [target] * len(points), [method], voting)
+    (passes,) = (values for name, values in found.items() if name.startswith("passes "))
+    least = binomial_half_cdf(len(forest), np.clip(found["score"], 0.0, 1.0))
     return [
         {
-            "flips": bool(f),
-            "score": float(s),
-            "alpha": alpha,
-            "threshold": threshold,
-            "reaches": bool(f and s >= threshold - 1e-12 * len(forest)),
-            "least_alpha": float(a),
-            "predicted_validity": float(p),
+            "flips": bool(found["valid_now"][k]),
+            "score": float(found["score"][k]),
+            "alpha": method.alpha,
+            "threshold": method.threshold(len(forest)),
+            "reaches": bool(passes[k]),
+            "least_alpha": float(least[k]),
+            "predicted_validity": float(found["predicted"][k]),
         }
-        for f, s, a, p in zip(flips, score, least, likely, strict=True)
+        for k in range(len(points))
     ]
 
 

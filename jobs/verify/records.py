@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -171,14 +169,12 @@ class Records:
         return self._forests[name]
 
     def _load_trees(self, name: str) -> Trees | None:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                for file in ("trees.npz", "forest.json"):
-                    (Path(folder) / file).write_bytes(self.run.read(f"{name}/{file}"))
-                trees = Trees(load_forest(folder))
-            except (ForestError, OSError) as error:
-                self.findings.add("forest", f"{name}: {first_line(error, folder, name)}")
-                return None
+        try:
+            files = {file: self.run.read(f"{name}/{file}") for file in ("trees.npz", "forest.json")}
+            trees = Trees(load_forest(files, name=name))
+        except (ForestError, OSError) as error:
+            self.findings.add("forest", f"{name}: {first_line(error)}")
+            return None
         if self.kind == "audit":
             stored = self.manifest.get("forest_hash")
             self.findings.expect("forest", f"{name}: fingerprint (forest_hash)", stored, trees.fingerprint)
@@ -191,14 +187,11 @@ class Records:
         return self._schemas[name]
 
     def _load_schema(self, name: str) -> Schema | None:
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "schema.toml"
-            try:
-                copy.write_bytes(self.run.read(name))
-                schema = Schema.from_toml(copy)
-            except (SchemaError, OSError) as error:
-                self.findings.add("schema", f"{name}: {first_line(error, str(copy), name)}")
-                return None
+        try:
+            schema = Schema.from_toml(self.run.read(name), name=name)
+        except (SchemaError, OSError) as error:
+            self.findings.add("schema", f"{name}: {first_line(error)}")
+            return None
         if self.kind == "audit":
             stored = self.manifest.get("schema_hash")
             self.findings.expect("schema", f"{name}: fingerprint (schema_hash)", stored, schema.fingerprint)

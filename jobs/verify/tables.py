@@ -151,10 +151,6 @@ def _first_difference(found: pa.Table, wanted: pa.Table) -> str:
     return "the rows are not in the order of the counterfactuals"
 
 
-def first_line(error: BaseException, path: str = "", name: str = "") -> str:
-    """Return an error as one line.
-
-    Replace a temporary copy's `path` by the original `name`.
-    """
-    text = str(error).strip().split("\n")[0]
-    return short(text.replace(path, name) if path else text)
+def first_line(error: BaseException) -> str:
+    """Return an error as one line."""
+    return short(str(error).strip().split("\n")[0])

@@ -13,6 +13,7 @@ import pandas as pd
 from robustcf.methods.answer_key import training_digest
 from robustcf.schema.encode import read_rows
 from robustcf.schema.schema import Schema
+from robustcf.support.tolerances import EXACT_TIE
 from robustcf.verify import Trees
 from robustcf.verify.isolation import Isolation, fit_isolation, read_isolation
 from robustcf.verify.outlier import Neighbours
@@ -181,7 +182,9 @@ class Plausibility:
         for target in self._targets(trees):
             verdict = trees.judge(whole, np.full(len(whole), target), self.records.voting)
             tied = (
-                np.abs(verdict.lead) < 1e-12 if self.records.voting == "soft" else np.zeros(len(whole), bool)
+                np.abs(verdict.lead) < EXACT_TIE
+                if self.records.voting == "soft"
+                else np.zeros(len(whole), bool)
             )
             if tied.any():
                 self.notes["the 1-LOF penalties: the forest's votes tie on some training rows"] = None

@@ -11,14 +11,16 @@ import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.forest import _DTYPES, Forest, Label
-from robustcf.support.documents import parse_json
+from robustcf.support.documents import decoded, parse_json
 
 FORMAT = 1
 MOST_BYTES = 2**33  # largest unpacked size of all arrays: about 10^8 nodes
@@ -46,7 +48,23 @@ def save_forest(forest: Forest, folder: str | Path) -> None:
     ...     load_forest(folder) == forest
     True
     """
+    files = forest_files(forest)  # before writing: it may fail
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def forest_files(forest: Forest) -> dict[str, bytes]:
+    """Return the files of a forest folder by name, without writing them.
+
+    `forest.json` comes last. Written in this order, it marks a folder as complete.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> forest = Forest.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], ["no", "yes"]))
+    >>> load_forest(forest_files(forest)) == forest
+    True
+    """
     head = {
         "format": FORMAT,
         "classes": [[_type_name(label), label] for label in forest.classes],
@@ -56,23 +74,31 @@ def save_forest(forest: Forest, folder: str | Path) -> None:
         "estimator": forest.estimator,
         "fingerprint": forest.fingerprint,
     }
-    text = json.dumps(head, indent=2, sort_keys=True) + "\n"  # before writing: it may fail
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "trees.npz").write_bytes(_packed(forest))
-    (folder / "forest.json").write_text(text, encoding="utf-8")
+    text = json.dumps(head, indent=2, sort_keys=True) + "\n"
+    return {"trees.npz": _packed(forest), "forest.json": text.encode("utf-8")}
 
 
-def load_forest(folder: str | Path) -> Forest:
+def load_forest(source: str | PathLike[str] | Mapping[str, bytes], *, name: str | None = None) -> Forest:
     """Read a forest that `save_forest` wrote, and check that it is intact.
+
+    Parameters
+    ----------
+    source : path or mapping
+        Text and paths name a folder. A mapping holds the content of the folder's files, as from
+        `forest_files`.
+    name : str, optional
+        What errors call the folder; by default its path, or "forest" for a mapping.
 
     Raises
     ------
     ForestError
         If a file is missing, broken, altered or in another format.
     """
-    folder = Path(folder)
-    head = _read_head(folder / "forest.json")
-    arrays = _read_arrays(folder / "trees.npz")
+    where = name or ("forest" if isinstance(source, Mapping) else str(Path(source)))
+    with _opened(source, "forest.json", where) as file:
+        head = _read_head(file, f"{where}/forest.json")
+    with _opened(source, "trees.npz", where) as file:
+        arrays = _read_arrays(file, f"{where}/trees.npz")
     try:
         forest = Forest(
             **arrays,
@@ -82,12 +108,24 @@ def load_forest(folder: str | Path) -> Forest:
             estimator=head["estimator"],
         )
     except (ForestError, IndexError, OverflowError) as error:
-        raise ForestError(f"{folder}: {error}") from None
+        raise ForestError(f"{where}: {error}") from None
     if forest.fingerprint != head["fingerprint"]:
         raise ForestError(
-            f"{folder}: the arrays do not match the fingerprint in forest.json; a file was altered"
+            f"{where}: the arrays do not match the fingerprint in forest.json; a file was altered"
         )
     return forest
+
+
+def _opened(source: str | PathLike[str] | Mapping[str, bytes], file: str, where: str) -> BinaryIO:
+    if isinstance(source, Mapping):
+        if file not in source:
+            raise ForestError(f"{where}/{file}: is missing")
+        return io.BytesIO(source[file])
+    try:
+        return (Path(source) / file).open("rb")
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ForestError(f"{where}/{file}: cannot be read: {why}") from None
 
 
 def _type_name(label: Label) -> str:
@@ -115,18 +153,18 @@ def _stored(dtype: type[np.generic]) -> np.dtype[Any]:
     return np.dtype(dtype).newbyteorder("<")
 
 
-def _read_head(path: Path) -> dict[str, Any]:
+def _read_head(file: BinaryIO, where: str) -> dict[str, Any]:
     try:
-        head = parse_json(path.read_text(encoding="utf-8"))
+        head = parse_json(decoded(file.read()))
     except OSError as error:
-        raise ForestError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ForestError(f"{where}: cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ForestError(f"{path}: not a JSON file: {error}") from None
+        raise ForestError(f"{where}: not a JSON file: {error}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise ForestError(f"{path}: not a forest of format {FORMAT}")
+        raise ForestError(f"{where}: not a forest of format {FORMAT}")
     if head.keys() != _KEYS:
         odd = sorted(head.keys() ^ _KEYS)[0]
-        raise ForestError(f"{path}: {odd!r} is missing or unknown")
+        raise ForestError(f"{where}: {odd!r} is missing or unknown")
     wanted: dict[str, type] = {
         "classes": list,
         "accepts_missing": bool,
@@ -135,9 +173,9 @@ def _read_head(path: Path) -> dict[str, Any]:
     }
     for key, kind in wanted.items():
         if not isinstance(head[key], kind):
-            raise ForestError(f"{path}: {key!r} is not a {kind.__name__}")
+            raise ForestError(f"{where}: {key!r} is not a {kind.__name__}")
     if type(head["n_features"]) is not int or not 0 < head["n_features"] < 2**31:
-        raise ForestError(f"{path}: 'n_features' is not a positive whole number")
+        raise ForestError(f"{where}: 'n_features' is not a positive whole number")
     return head
 
 
@@ -153,39 +191,40 @@ def _labels(pairs: list[Any]) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+def _read_arrays(file: BinaryIO, where: str) -> dict[str, np.ndarray]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        size = file.seek(0, io.SEEK_END)
+        with zipfile.ZipFile(file) as archive:
             sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
             if sorted(sizes) != sorted(f"{name}.npy" for name in _DTYPES):
-                raise ForestError(f"{path}: does not hold the arrays {', '.join(_DTYPES)}")
+                raise ForestError(f"{where}: does not hold the arrays {', '.join(_DTYPES)}")
             unpacked = sum(sizes.values())
-            if unpacked > MOST_BYTES or unpacked > 2**20 + MOST_PACKED * path.stat().st_size:
-                raise ForestError(f"{path}: unpacks to {unpacked} bytes, more than any forest")
-            return {name: _read_array(archive, name, path) for name in _DTYPES}
+            if unpacked > MOST_BYTES or unpacked > 2**20 + MOST_PACKED * size:
+                raise ForestError(f"{where}: unpacks to {unpacked} bytes, more than any forest")
+            return {name: _read_array(archive, name, where) for name in _DTYPES}
     except OSError as error:
-        raise ForestError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ForestError(f"{where}: cannot be read: {error.strerror}") from None
     except ForestError:
         raise
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError):
-        raise ForestError(f"{path}: not an intact npz file") from None
+        raise ForestError(f"{where}: not an intact npz file") from None
 
 
-def _read_array(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray:
+def _read_array(archive: zipfile.ZipFile, name: str, where: str) -> np.ndarray:
     content = io.BytesIO(archive.read(f"{name}.npy"))
     try:
         if np.lib.format.read_magic(content) != (1, 0):
             raise ValueError("not written by save_forest")
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(content)
     except (ValueError, SyntaxError, TypeError):
-        raise ForestError(f"{path}: {name} is not a plain array in npy format 1.0") from None
+        raise ForestError(f"{where}: {name} is not a plain array in npy format 1.0") from None
     wanted, dimensions = _stored(_DTYPES[name]), 2 if name == "probabilities" else 1
     if dtype != wanted or fortran or len(shape) != dimensions:
-        raise ForestError(f"{path}: {name} is a {len(shape)}-dimensional array of {dtype}, not {wanted}")
+        raise ForestError(f"{where}: {name} is a {len(shape)}-dimensional array of {dtype}, not {wanted}")
     values = content.read()
     count = 1
     for size in shape:
         count *= size
     if min(shape) < 0 or len(values) != count * wanted.itemsize:
-        raise ForestError(f"{path}: the length of {name} does not match its header")
+        raise ForestError(f"{where}: the length of {name} does not match its header")
     return np.frombuffer(values, dtype=wanted).reshape(shape)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from robustcf.forest.arrays import ForestError, leaves_of, sum_in_order
+from robustcf.support.tolerances import CLASS_FRACTIONS
 
 Voting = Literal["soft", "hard"]
 Label = str | int | float | bool
@@ -218,5 +219,9 @@ def _check(forest: Forest) -> None:
     if np.isnan(forest.threshold[inner]).any():
         raise ForestError("a split threshold is not a number")
     p = forest.probabilities
-    if not (np.isfinite(p).all() and (p >= 0).all() and np.allclose(p[~inner].sum(axis=1), 1.0, atol=1e-9)):
+    if not (
+        np.isfinite(p).all()
+        and (p >= 0).all()
+        and np.allclose(p[~inner].sum(axis=1), 1.0, atol=CLASS_FRACTIONS)
+    ):
         raise ForestError("leaf fractions are not probabilities")

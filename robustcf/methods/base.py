@@ -122,6 +122,16 @@ def title(label: str, symbol: str, alpha: float | None, beta: float | None, para
     return ", ".join([label, *(f"{name} = {value:g}" for name, value in given if value is not None)])
 
 
+def keyed_title(name: str, alpha: float | None, beta: float | None, parameter: float | None = None) -> str:
+    """Return a method with its parameters as configs and tables name them.
+
+    >>> keyed_title("robust-saa", 0.05, 0.1)
+    'robust-saa alpha=0.05 beta=0.1'
+    """
+    given = (("alpha", alpha), ("beta", beta), ("parameter", parameter))
+    return " ".join([name, *(f"{key}={value:g}" for key, value in given if value is not None)])
+
+
 def check_alpha(alpha: float) -> None:
     """Raise a ValueError unless alpha lies in (0, 1/2]."""
     if not 0 < alpha <= 0.5:

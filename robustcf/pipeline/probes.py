@@ -22,6 +22,7 @@ from robustcf.schema.encode import FLOAT32_MAX, encode, greatest_number, least_n
 from robustcf.schema.feature import Feature, SchemaError
 from robustcf.schema.schema import Schema
 from robustcf.schema.values import shown
+from robustcf.support.tolerances import READ_SCORE
 
 if TYPE_CHECKING:
     from robustcf.pipeline.read import ReadModel
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 RANDOM_ROWS = 3000
 SCORED_ROWS = 2000  # random rows whose scores and decisions are compared
 BLOCK = 50_000  # rows that the pipeline encodes at a time
-SCORE_TOLERANCE = 1e-12
 
 
 def check_against_model(read: ReadModel, schema: Schema) -> None:
@@ -86,7 +86,7 @@ def _compare_decisions(read: ReadModel, frame: pd.DataFrame, ours: np.ndarray) -
             f"the model fails on values from its own fit: {type(error).__name__}: {error}"
         ) from None
     expected = read.forest.predict_proba(ours)
-    wrong = (np.abs(scores - expected) > SCORE_TOLERANCE).any(axis=1)
+    wrong = (np.abs(scores - expected) > READ_SCORE).any(axis=1)
     wrong |= decided != read.forest.predict(ours)
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])

@@ -17,9 +17,9 @@ from robustcf.problem.cells import Geometry
 from robustcf.problem.moves import Moves
 from robustcf.problem.rules import RuleTrees, rule_trees
 from robustcf.support.jit import compiled
+from robustcf.support.tolerances import COST_ROUNDING, TIE_MARGIN, WHOLE_VOTES
 
-SOFT_UNIT = 2**40  # one soft vote in fixed point: far finer than the margin of 1e-9; 8000 trees fit an int64
-TIE_MARGIN = 1e-9  # floating-point sums of soft votes this close to a tie may fall on either side
+SOFT_UNIT = 2**40  # one soft vote in fixed point: far finer than TIE_MARGIN; 8000 trees fit an int64
 
 
 class Problem(NamedTuple):
@@ -97,14 +97,14 @@ def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: f
 
     With two classes, half of the votes flips the prediction. With more classes it suffices, although a class
     can win with less. Hard votes: the first class wins a tie, and every other class needs one vote more.
-    Soft votes: a margin of 1e-9 beyond the tie is required, and scores within 1e-12 of the threshold count
-    as equal to it.
+    Soft votes: TIE_MARGIN beyond the tie is required, and scores within 2**-40 of the threshold count as
+    equal to it.
     """
     n = len(geometry.forest)
     if voting == "hard":
         first = geometry.forest.class_index(target) == 0
         flips = (n + 1) // 2 if first else n // 2 + 1
-        return max(flips, math.ceil(n * threshold - 1e-9))
+        return max(flips, math.ceil(n * threshold - WHOLE_VOTES))
     needed = max(threshold, 0.5 + TIE_MARGIN)
     return math.ceil(n * needed * SOFT_UNIT) - n  # n leaves, each rounded by at most half a unit
 
@@ -200,7 +200,7 @@ def reduce(problem: Problem, upper: float) -> Problem:
     options that no remaining leaf distinguishes, keeps only the cheapest. The cheapest choice of every
     outcome that costs at most `upper` is kept, with the same cost and votes.
     """
-    limit = upper + 1e-12 * abs(upper)
+    limit = upper + COST_ROUNDING * abs(upper)
     keep = problem.cost <= limit
     while True:
         problem = restrict(problem, keep, limit)

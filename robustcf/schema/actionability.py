@@ -9,6 +9,7 @@ import numpy as np
 
 from robustcf.schema.feature import Feature, Value
 from robustcf.schema.transitions import ANY
+from robustcf.support.tolerances import STEP_ROUNDING
 
 
 def search_limits(feature: Feature) -> tuple[float, float]:
@@ -29,7 +30,7 @@ def listed_numbers(feature: Feature) -> np.ndarray:
         low, high = search_limits(feature)
         numbers = numbers[(numbers >= low) & (numbers <= high)]
         if feature.step is not None:
-            dust = 1e-9 * feature.step + 2 * np.spacing(np.abs(numbers))
+            dust = STEP_ROUNDING * feature.step + 2 * np.spacing(np.abs(numbers))
             numbers = numbers[np.abs(numbers - on_step(feature.step, numbers / feature.step)) <= dust]
     return numbers
 

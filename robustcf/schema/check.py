@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from robustcf.schema.schema import Feature, Schema
+from robustcf.support.tolerances import STEP_ROUNDING
 
 
 def distance(schema: Schema, before: np.ndarray, after: np.ndarray) -> float:
@@ -122,4 +123,4 @@ def _forbidden(feature: Feature, old: float, new: float) -> str | None:
 def _is_multiple(number: float, step: float) -> bool:
     """Whether a number is a multiple of the step up to rounding (0.3 and 0.1)."""
     nearest = round(number / step) * step
-    return abs(number - nearest) <= 1e-9 * step + 2 * math.ulp(number)
+    return abs(number - nearest) <= STEP_ROUNDING * step + 2 * math.ulp(number)

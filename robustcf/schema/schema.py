@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import tomli_w
 from robustcf.schema.feature import RELATIVE, Action, Feature, Kind, Scaling, SchemaError, Value, typed
 from robustcf.schema.infer import infer_feature
 from robustcf.schema.links import Link, check_link, link_of
-from robustcf.support.documents import DocumentError, parse_toml
+from robustcf.support.documents import DocumentError, decoded, parse_toml
 
 __all__ = ["Action", "Feature", "Kind", "Scaling", "Schema", "SchemaError", "Value", "infer_feature"]
 
@@ -153,31 +154,47 @@ class Schema:
         return cls(tuple(infer_feature(column, **named.get(str(c), {})) for c, column in frame.items()))
 
     @classmethod
-    def from_toml(cls, source: str | Path) -> Schema:
-        """Read a schema file.
+    def from_toml(cls, source: str | PathLike[str] | bytes, *, name: str | None = None) -> Schema:
+        """Read a schema file, or the bytes of one.
 
         It has one `[[feature]]` table per column, with the keys of `Feature`. Rules across features
         are `max_changes` at the top and one `[[link]]` table per link.
+
+        Parameters
+        ----------
+        source : path or bytes
+            Text and paths name a file. Bytes are the content of a file, in UTF-8.
+        name : str, optional
+            What errors call the file; by default its path, or "schema" for bytes.
+
+        Examples
+        --------
+        >>> schema = Schema((Feature("age", "continuous", low=18, high=90),))
+        >>> Schema.from_toml(schema.to_toml().encode()) == schema
+        True
         """
-        path = Path(source)
+        if isinstance(source, bytes):
+            content, where = source, name or "schema"
+        else:
+            content, where = Path(source).read_bytes(), name or str(Path(source))
         try:
-            document = parse_toml(path.read_text(encoding="utf-8"))
+            document = parse_toml(decoded(content))
         except (DocumentError, UnicodeDecodeError) as error:
-            raise SchemaError(f"{path}: not a TOML file: {error}") from None
+            raise SchemaError(f"{where}: not a TOML file: {error}") from None
         unknown = sorted(document.keys() - {"feature", "link", "max_changes"})
         if unknown:
-            raise SchemaError(f"{path}: unknown key {unknown[0]!r}; expected [[feature]] tables")
+            raise SchemaError(f"{where}: unknown key {unknown[0]!r}; expected [[feature]] tables")
         tables = document.get("feature")
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-            raise SchemaError(f"{path}: no [[feature]] tables")
+            raise SchemaError(f"{where}: no [[feature]] tables")
         links = document.get("link", [])
         if not isinstance(links, list):
-            raise SchemaError(f"{path}: link must be [[link]] tables")
-        features = tuple(_from_table(table, path) for table in tables)
+            raise SchemaError(f"{where}: link must be [[link]] tables")
+        features = tuple(_from_table(table, where) for table in tables)
         try:
             return cls(features, tuple(links), document.get("max_changes"))
         except SchemaError as error:
-            raise SchemaError(f"{path}: {error}") from None
+            raise SchemaError(f"{where}: {error}") from None
 
     def to_toml(self) -> str:
         """Return the schema as TOML text that `from_toml` can read."""
@@ -190,12 +207,12 @@ class Schema:
         return tomli_w.dumps({**limit, "feature": tables, **links})
 
 
-def _from_table(table: Mapping[str, Any], path: Path) -> Feature:
+def _from_table(table: Mapping[str, Any], where: str) -> Feature:
     name = table.get("name")
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"{path}: a [[feature]] has no name")
+        raise SchemaError(f"{where}: a [[feature]] has no name")
     if "kind" not in table:
-        raise SchemaError(f"{path}: feature {name!r} has no kind")
+        raise SchemaError(f"{where}: feature {name!r} has no kind")
     return Feature(**typed(table, name))
 
 

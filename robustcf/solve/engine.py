@@ -38,7 +38,6 @@ from robustcf.solve.prices import Prices, Relaxation
 from robustcf.solve.scale import factor_for, scaled
 from robustcf.solve.search import (
     CHEAPEST,
-    EPSILON,
     MOST,
     REACH,
     Stack,
@@ -50,6 +49,7 @@ from robustcf.solve.search import (
     try_cheaper,
 )
 from robustcf.solve.shared import Shared
+from robustcf.support.tolerances import LEAST_SAVING, MISSING_VOTES
 
 ENUMERATE = 400_000  # most leaf visits spent on trying every cheaper choice
 ROUNDS = 10  # rounds of price ascent before the first filter
@@ -60,7 +60,6 @@ SHRUNK = 0.8  # a subtree with a smaller share of options alive becomes a proble
 HEIGHT = 64  # most open nodes of one search, which bounds its memory; further nodes are returned
 SHARES = (0.7, 0.5, 0.3)  # rounding thresholds for a relaxed solution
 CHUNK = 256  # nodes between checks of the clock
-NOISE = 1e-6  # in votes: a subtree whose bound lacks more than this cannot reach the demand
 
 
 @dataclass
@@ -82,8 +81,8 @@ class _Search:
 
     With the goal CHEAPEST, the value is the cost of a choice that meets the demand. With MOST, it is the
     number of votes that a choice lacks of the demand. With REACH, it is the same number, but only choices
-    that meet the demand count: `upper` is NOISE until one is found, and only subtrees that lack more votes
-    are closed. Where the value counts votes, all costs of the problem are zero.
+    that meet the demand count: `upper` is MISSING_VOTES until one is found, and only subtrees that lack
+    more votes are closed. Where the value counts votes, all costs of the problem are zero.
     """
 
     upper: float
@@ -119,9 +118,9 @@ class _Search:
             F = build_factors(problem, self.units)
             prices, marginals = self._quick_prices(F)
             bound = max(bound, float(np.minimum.reduceat(marginals, F.start[:-1]).max()))
-            if bound >= self.upper - EPSILON:
+            if bound >= self.upper - LEAST_SAVING:
                 return Finished()
-            keep = marginals < self.upper - EPSILON
+            keep = marginals < self.upper - LEAST_SAVING
             if keep.sum() > SHRUNK * len(keep):
                 return self._solve_level(problem, F, _Open(keep, bound, prices))
             problem = restrict(problem, keep, math.inf)
@@ -153,7 +152,7 @@ class _Search:
         left_open: list[float] = []  # bounds of smaller problems that a limit cut short
         while todo and not self.must_stop:
             node = todo.pop()
-            if node.bound >= self.upper - EPSILON:
+            if node.bound >= self.upper - LEAST_SAVING:
                 continue
             if node.prices is not None and self._filter(F, stack, node):
                 continue
@@ -192,7 +191,7 @@ class _Search:
         for node in todo:  # out of time: new halves still have their parents' bounds
             if node.relaxed:
                 self._filter(F, stack, node)
-        left_open += [node.bound for node in todo if node.bound < self.upper - EPSILON]
+        left_open += [node.bound for node in todo if node.bound < self.upper - LEAST_SAVING]
         return CutShort(min(left_open)) if left_open else Finished()
 
     def _screened(self, problem: Problem, node: _Open) -> list[_Open]:
@@ -204,7 +203,7 @@ class _Search:
             found = shared.keep(problem, alive, self.upper, self.end - time.monotonic())
             if found is not None:
                 bound, alive = max(bound, found[0]), found[1]
-        return [_Open(alive, bound, None)] if bound < self.upper - EPSILON else []
+        return [_Open(alive, bound, None)] if bound < self.upper - LEAST_SAVING else []
 
     def _round(self, problem: Problem, relaxation: Relaxation) -> None:
         """Look for better choices near the relaxation's solution."""
@@ -257,7 +256,7 @@ class _Search:
         start_search(stack, node.alive, node.bound)
         node.bound = max(node.bound, filter_root(F, *node.prices, stack, self.upper))
         node.alive, stack.bound[0] = stack.alive[0].copy(), node.bound
-        return node.bound >= self.upper - EPSILON
+        return node.bound >= self.upper - LEAST_SAVING
 
     def _run(self, problem: Problem, F: Factors, stack: Stack, node: _Open, budget: int) -> list[_Open]:
         """Search a filtered node; return what is open when the budget is spent."""
@@ -277,7 +276,7 @@ class _Search:
         return [
             _Open(stack.alive[i].copy(), float(stack.bound[i]), node.prices)
             for i in range(height)
-            if stack.bound[i] < self.upper - EPSILON
+            if stack.bound[i] < self.upper - LEAST_SAVING
         ]
 
     def _try(self, problem: Problem, choice: np.ndarray) -> None:
@@ -287,7 +286,7 @@ class _Search:
             return
         lacking = (problem.demand[0] - votes[0]) / self.units[0]
         value = lacking if self.by_votes else problem.objective(choice)
-        if value < self.upper - EPSILON:
+        if value < self.upper - LEAST_SAVING:
             self.upper, self.cells = value, problem.cell[problem.start[:-1] + choice]
 
     def _without_prices(self, problem: Problem, node: _Open) -> list[_Open]:
@@ -320,7 +319,7 @@ def _free(problem: Problem) -> Problem:
 
 def _reach(problem: Problem, units: np.ndarray, end: float, most_nodes: float = math.inf) -> _Search:
     """Create a search for any choice that meets every demand."""
-    return _Search(NOISE + EPSILON, REACH, units, end, most_nodes)
+    return _Search(MISSING_VOTES + LEAST_SAVING, REACH, units, end, most_nodes)
 
 
 @cache
@@ -403,7 +402,7 @@ class OwnEngine:
         outcome = search.solve(scaled(problem, factor))
         choice = incumbent if search.cells is None else choice_within(problem, search.cells)
         assert choice is not None
-        choice = improve(problem, choice)  # the search ignores savings below EPSILON
+        choice = improve(problem, choice)  # the search ignores savings below LEAST_SAVING
         if isinstance(outcome, CutShort):
             outcome = CutShort(max(outcome.bound / factor, lower_bound))
         return Solution(outcome, choice, problem.objective(choice), nodes + search.nodes)
@@ -421,5 +420,5 @@ class OwnEngine:
             return BestScore(choice, votes, votes)
         at_most = int(most_votes(problem)[0])
         if math.isfinite(outcome.bound):
-            at_most = min(at_most, demand - math.ceil((outcome.bound - NOISE) * units[0]))
+            at_most = min(at_most, demand - math.ceil((outcome.bound - MISSING_VOTES) * units[0]))
         return BestScore(choice, votes, max(votes, at_most))

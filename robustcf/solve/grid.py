@@ -18,6 +18,7 @@ from robustcf.solve.contract import BestScore, CutShort, Engine, Finished, Limit
 from robustcf.solve.engine import OwnEngine
 from robustcf.solve.incumbent import find_incumbent, improve
 from robustcf.solve.shared import Shared
+from robustcf.support.tolerances import COST_ROUNDING
 
 
 @dataclass
@@ -101,7 +102,7 @@ def _solve_one(
     if incumbent is not None:
         incumbent = improve(p, incumbent)
         objective = p.objective(incumbent)
-        if objective <= lower.proved * (1 + 1e-12):
+        if objective <= lower.proved * (1 + COST_ROUNDING):
             return Solution(Finished(), incumbent, objective)
     reduced = reduce(p, math.inf if incumbent is None else p.objective(incumbent))
     solution = nearest(reduced, limits, inside(reduced, p, incumbent), lower.seen)

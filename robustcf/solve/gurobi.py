@@ -10,6 +10,7 @@ import numpy as np
 
 from robustcf.solve.contract import Limits, SolverError
 from robustcf.solve.milp import Milp, MilpResult
+from robustcf.support.tolerances import SOLVER_FEASIBILITY
 
 _SIZE_LIMIT = 10010  # GRB.ERROR_SIZE_LIMIT_EXCEEDED
 _STATUS = {
@@ -43,9 +44,9 @@ class Gurobi:
                 "TimeLimit": limits.seconds,
                 "MIPGap": limits.gap,
                 "MIPGapAbs": 0.0,
-                "FeasibilityTol": 1e-9,
-                "IntFeasTol": 1e-9,
-                "OptimalityTol": 1e-9,
+                "FeasibilityTol": SOLVER_FEASIBILITY,
+                "IntFeasTol": SOLVER_FEASIBILITY,
+                "OptimalityTol": SOLVER_FEASIBILITY,
                 "DualReductions": 0,  # otherwise the status may be "infeasible or unbounded"
             }.items():
                 grb.setParam(parameter, value)

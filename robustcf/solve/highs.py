@@ -7,6 +7,7 @@ import numpy as np
 
 from robustcf.solve.contract import Limits, SolverError
 from robustcf.solve.milp import Milp, MilpResult
+from robustcf.support.tolerances import SOLVER_FEASIBILITY
 
 _STATUS = {
     highspy.HighsModelStatus.kOptimal: "optimal",
@@ -31,9 +32,9 @@ class Highs:
             "time_limit": float(limits.seconds),
             "mip_rel_gap": float(limits.gap),
             "mip_abs_gap": 0.0,
-            "mip_feasibility_tolerance": 1e-9,
-            "primal_feasibility_tolerance": 1e-9,
-            "dual_feasibility_tolerance": 1e-9,
+            "mip_feasibility_tolerance": SOLVER_FEASIBILITY,
+            "primal_feasibility_tolerance": SOLVER_FEASIBILITY,
+            "dual_feasibility_tolerance": SOLVER_FEASIBILITY,
         }
         for option, value in options.items():
             if highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:

@@ -6,6 +6,7 @@ import numpy as np
 
 from robustcf.problem.problem import Problem, _holds, choice_within, inside, reduce
 from robustcf.support.jit import compiled
+from robustcf.support.tolerances import COST_ROUNDING, FREE_MOVE, LEAST_GAIN
 
 _EXPONENTS = np.array([1.0, 0.6, 1.6])  # weights of a move's cost against its gain
 
@@ -163,7 +164,7 @@ def _shortfall(p, votes):
 @compiled
 def _climb(p, choice, exponent):
     """Take the move with the most gain per cost until the demand is reached."""
-    free = 1e-9 * p.cost.max()  # cheaper moves than this all count as this cheap
+    free = FREE_MOVE * p.cost.max()  # cheaper moves than this all count as this cheap
     for _ in range(4 * len(choice) + 50):
         votes = response(p, choice)
         now = _shortfall(p, votes[:, p.start[0] + choice[0]])
@@ -174,7 +175,7 @@ def _climb(p, choice, exponent):
             here = p.cost[p.start[f] + choice[f]]
             for o in range(p.start[f + 1] - p.start[f]):
                 gain = now - _shortfall(p, votes[:, p.start[f] + o])
-                if gain > 1e-12:
+                if gain > LEAST_GAIN:
                     price = max(p.cost[p.start[f] + o] - here, free)
                     merit = gain / price**exponent if price > 0.0 else np.inf
                     if merit > best:
@@ -218,7 +219,7 @@ def _swap(p, choice):
         here = p.cost[p.start[f] + mine]
         if here <= 0.0:
             continue
-        best, best_o, best_g, best_r = 1e-12 * here, -1, -1, -1
+        best, best_o, best_g, best_r = COST_ROUNDING * here, -1, -1, -1
         for o in range(p.start[f + 1] - p.start[f]):
             saved = here - p.cost[p.start[f] + o]
             if saved <= best:

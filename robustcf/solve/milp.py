@@ -35,10 +35,7 @@ from robustcf.solve.contract import (
 )
 from robustcf.solve.scale import factor_for, scaled
 from robustcf.support.jit import compiled
-
-RELAXATION = 1e-7  # relaxation of the score rows, in units of one vote
-AGREED = 1e-6  # relative: if a solver's optimum and bound differ by more, it stopped at a gap
-COARSE = 1e-3  # optima below this, in scaled costs, are solved again at their own scale
+from robustcf.support.tolerances import COARSE_COST, SCORE_ROW_SLACK, SOLVER_GAP
 
 
 @dataclass
@@ -118,11 +115,13 @@ class MilpEngine:
                 return Solution(CutShort(max(lower_bound, bound)), incumbent, best, nodes)
             if result.status == "infeasible" and incumbent is not None:  # the solver lost a known point
                 return Solution(CutShort(lower_bound), incumbent, best, nodes)
-            if 0.0 < best * factor < COARSE:  # tolerances were too coarse for this cost: rescale and repeat
+            if (
+                0.0 < best * factor < COARSE_COST
+            ):  # tolerances were too coarse for this cost: rescale and repeat
                 ratio = factor_for(best * factor)
                 model.cost, model.offset, factor = model.cost * ratio, model.offset * ratio, factor * ratio
                 continue
-            if result.status == "optimal" and bound < best - AGREED * abs(best):  # stopped at a gap
+            if result.status == "optimal" and bound < best - SOLVER_GAP * abs(best):  # stopped at a gap
                 return Solution(CutShort(max(lower_bound, bound)), incumbent, best, nodes)
             return Solution(Finished(), incumbent, best, nodes)
 
@@ -161,10 +160,10 @@ class MilpEngine:
                 break
         at_most = int(most_votes(problem)[0])
         if result.status != "infeasible" and np.isfinite(result.bound):
-            at_most = min(at_most, int(np.floor((AGREED - result.bound) * unit)))
+            at_most = min(at_most, int(np.floor((SOLVER_GAP - result.bound) * unit)))
         if choice is None:
             return BestScore(None, 0, at_most)
-        if result.status == "optimal" and at_most <= found + 2 * AGREED * unit:
+        if result.status == "optimal" and at_most <= found + 2 * SOLVER_GAP * unit:
             at_most = found
         return BestScore(choice, found, max(at_most, found))
 
@@ -213,7 +212,12 @@ def build_model(problem: Problem, units: np.ndarray | None = None) -> Milp:
         cost=cost,
         matrix=sp.csr_matrix(sp.vstack(blocks, format="csr")),
         lower=np.concatenate(
-            [unbounded[0], np.zeros(len(chains)), np.ones(len(ones)), problem.demand / units - RELAXATION]
+            [
+                unbounded[0],
+                np.zeros(len(chains)),
+                np.ones(len(ones)),
+                problem.demand / units - SCORE_ROW_SLACK,
+            ]
         ),
         upper=np.concatenate([upper, unbounded[1], np.ones(len(ones)), unbounded[2]]),
         n_binary=n_questions,

@@ -12,8 +12,9 @@ from robustcf.problem.problem import Problem
 from robustcf.solve.bounds import unpriced
 from robustcf.solve.factors import Factors
 from robustcf.solve.highs import linear_program
-from robustcf.solve.milp import RELAXATION, build_model
+from robustcf.solve.milp import build_model
 from robustcf.support.jit import compiled
+from robustcf.support.tolerances import DECIDED, SCORE_ROW_SLACK
 
 LITTLE = 0.02  # weight of a cut without cost difference, as a share of the dearest option's cost
 
@@ -49,7 +50,7 @@ class Relaxation:
         """Set another demand, in units of a vote."""
         first = self._highs.getNumRow() - self._n_conditions
         for condition, votes in enumerate(demand):
-            self._highs.changeRowBounds(first + condition, votes - RELAXATION, highspy.kHighsInf)
+            self._highs.changeRowBounds(first + condition, votes - SCORE_ROW_SLACK, highspy.kHighsInf)
 
     def bound(self, alive: np.ndarray, seconds: float, enough: float = np.inf) -> float:
         """Return the relaxation's value with these options alive.
@@ -161,7 +162,7 @@ def _torn_cuts(p, answers):
         for b in range(last - first - 1 if p.ordered[f] else last - first):
             doubt = 0.5 - abs(answers[q] - 0.5)
             q += 1
-            if doubt < 1e-6:
+            if doubt < DECIDED:
                 continue
             # ordered: options from the cut on; categories: the cut itself
             cut = first + b + 1 if p.ordered[f] else first + b

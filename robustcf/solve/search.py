@@ -11,9 +11,9 @@ from robustcf.solve.bounds import gather, refresh_segments, tree_marginals, work
 from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
 from robustcf.support.jit import compiled
+from robustcf.support.tolerances import LEAST_SAVING
 
 LOOK_AHEAD = 4  # cuts whose bounds are computed at a node
-EPSILON = 1e-10  # smaller savings, in scaled costs or votes, are not searched for
 CHEAPEST, MOST, REACH = 0, 1, 2  # goals: least cost at the demand, most votes, any choice at the demand
 
 
@@ -67,12 +67,12 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
     nodes = 0
     while height > 0 and nodes < max_nodes and height < len(stack.bound) - 1:
         top = height - 1
-        if stack.bound[top] >= upper - EPSILON:
+        if stack.bound[top] >= upper - LEAST_SAVING:
             height -= 1
             continue
         nodes += 1
         bound = _tighten(F, theta, phi, lam, stack, top, total, work, upper)
-        if bound >= upper - EPSILON:
+        if bound >= upper - LEAST_SAVING:
             height -= 1
             continue
         for f in range(len(choice)):
@@ -82,10 +82,10 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
                     at = o
             choice[f] = at - F.start[f]
         value = _value(F, P, choice, goal)
-        if value < upper - EPSILON:
+        if value < upper - LEAST_SAVING:
             upper = value
             best[:] = choice
-            if bound >= upper - EPSILON:
+            if bound >= upper - LEAST_SAVING:
                 height -= 1
                 continue
         f, cut, low_first = _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper)
@@ -126,12 +126,12 @@ def _tighten(F, theta, phi, lam, stack, top, total, work, upper):
                 if least[tree] == np.inf:
                     return np.inf
         bound = max(bound, gather(F, phi, lam, alive, marginal, least, total))
-        if bound >= upper - EPSILON:
+        if bound >= upper - LEAST_SAVING:
             return bound
         dropped = False
         for f in range(len(changed)):
             for o in range(F.start[f], F.start[f + 1]):
-                if alive[o] and total[o] >= upper - EPSILON:
+                if alive[o] and total[o] >= upper - LEAST_SAVING:
                     alive[o] = False
                     total[o] = np.inf
                     changed[f] = dropped = True
@@ -181,7 +181,7 @@ def _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper):
         value = _merit(low - bound, high - bound, cap)
         if value > best:
             best, best_f, low_first = value, f, low <= high
-        if low >= upper - EPSILON or high >= upper - EPSILON:  # one side is closed: take it
+        if low >= upper - LEAST_SAVING or high >= upper - LEAST_SAVING:  # one side is closed: take it
             break
     return best_f, cuts[best_f], low_first
 
@@ -278,7 +278,7 @@ def _walk_cheaper(P, order, upper, best, most, evaluate):
             continue
         option = order[P.start[f] + at[f]]
         spent[f + 1] = spent[f] + P.cost[option]
-        if spent[f + 1] + rest[f + 1] >= upper - EPSILON:  # and so are the dearer ones
+        if spent[f + 1] + rest[f + 1] >= upper - LEAST_SAVING:  # and so are the dearer ones
             at[f] = -1
             f -= 1
             continue

@@ -12,8 +12,8 @@ import numpy as np
 
 from robustcf.problem.problem import Problem, _holds
 from robustcf.solve.scale import factor_for, scaled
-from robustcf.solve.search import EPSILON
 from robustcf.support.jit import compiled
+from robustcf.support.tolerances import LEAST_SAVING
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _LOWEST = np.zeros(64, dtype=np.int64)
@@ -75,7 +75,7 @@ def _walk(p, counted, order, turn, already, upper, work, best):
         f = turn[d]
         at[d] += 1
         o = p.start[f] + at[d]
-        if o >= p.start[f + 1] or spent[d] + p.cost[order[o]] + rest[d + 1] >= upper - EPSILON:
+        if o >= p.start[f + 1] or spent[d] + p.cost[order[o]] + rest[d + 1] >= upper - LEAST_SAVING:
             at[d] = -1
             d -= 1
             continue
@@ -83,7 +83,7 @@ def _walk(p, counted, order, turn, already, upper, work, best):
         for w in range(words):
             left[d + 1, w] = left[d, w] & allowed[o, w]
             bits[w] = left[d + 1, w]
-        free = upper - EPSILON - spent[d + 1] - rest[d + 1]
+        free = upper - LEAST_SAVING - spent[d + 1] - rest[d + 1]
         for k in range(d + 1, n_features):
             g = turn[k]
             last = p.start[g + 1] - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import tomllib
@@ -31,6 +32,14 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise DocumentError("nested too deeply")
     document: dict[str, Any] = _parsed(tomllib.loads, text)
     return document
+
+
+def decoded(content: bytes) -> str:
+    """Return a document's bytes as text, with line ends as in a text file.
+
+    Raises a UnicodeDecodeError if the bytes are not UTF-8.
+    """
+    return io.StringIO(content.decode("utf-8"), newline=None).read()
 
 
 def parse_json(text: str | bytes) -> Any:

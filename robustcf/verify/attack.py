@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from robustcf.schema.schema import Schema
-from robustcf.verify.claims import NEARER, Claim, allowed_moves, judge, move_costs
+from robustcf.support.tolerances import CHEAPER
+from robustcf.verify.claims import Claim, allowed_moves, judge, move_costs
 from robustcf.verify.sheet import Asked
 
 BLOCK = 400_000  # (customer, donor) pairs at a time
@@ -106,7 +107,7 @@ def _cheap(schema: Schema, own: np.ndarray, given: np.ndarray, most: np.ndarray)
     """Return the pairs whose move is allowed and costs less than the highest claim."""
     points = np.where(np.isnan(given), own, given)
     cost = move_costs(schema, own, points)
-    near = np.flatnonzero(cost < np.where(np.isinf(most), np.inf, most * (1 - NEARER)))
+    near = np.flatnonzero(cost < np.where(np.isinf(most), np.inf, most * (1 - CHEAPER)))
     return np.asarray(near[allowed_moves(schema, own[near], points[near])])
 
 

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from robustcf.schema.schema import Schema
+from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SCORE_ROUNDING
 from robustcf.verify.demands import needed_score
-from robustcf.verify.isolation import BLUR
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.reading import broken, costs, encode, encode_rows, weight_of
 from robustcf.verify.sheet import Asked
-
-# A witness must be cheaper than the claimed cost by this relative margin and by the float32 rounding.
-NEARER = 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Verdicts:
 
     def refutes(self, least: np.ndarray | float) -> np.ndarray:
         """Return which points refute the claim that no point costs less than `least`."""
-        bound = np.where(np.isinf(least), np.inf, np.asarray(least) * (1 - NEARER))
+        bound = np.where(np.isinf(least), np.inf, np.asarray(least) * (1 - CHEAPER))
         return np.asarray(self.good & (self.objective + self.blur < bound))
 
 
@@ -74,7 +71,7 @@ def judge(
     demand, trees, features = asked.demands[method], asked.trees, asked.schema.features
     encoded = encode_rows(features, points)
     verdict = trees.judge(encoded, np.full(len(points), target), demand.voting)
-    rounding = -0.5 / len(trees) if demand.voting == "hard" else 2e-12 * (len(trees) + 1)
+    rounding = -0.5 / len(trees) if demand.voting == "hard" else 2 * SCORE_ROUNDING * (len(trees) + 1)
     good = allowed_moves(asked.schema, own, points) & (
         verdict.score >= needed_score(demand, len(trees), target) + rounding
     )
@@ -83,7 +80,7 @@ def judge(
     tools = asked.plausible
     if plausible and demand.name == ISOLATION:
         isolation = None if tools is None else tools.isolation.get((method, target))
-        good &= False if isolation is None else isolation.margin(encoded) > BLUR
+        good &= False if isolation is None else isolation.margin(encoded) > PATH_BLUR
     if plausible and demand.name == OUTLIER:
         neighbours = None if tools is None else tools.neighbours.get(target)
         if neighbours is None:

@@ -11,8 +11,8 @@ from statistics import NormalDist
 import numpy as np
 from scipy.stats import binom, norm
 
-from robustcf.methods.base import Method
-from robustcf.verify.trees import TIE
+from robustcf.methods.base import Method, keyed_title
+from robustcf.support.tolerances import TIE_MARGIN, WHOLE_VOTES
 
 NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # the only method that may have the status
 PENALISED = ("local-outlier-factor",)  # objective = distance + penalty
@@ -38,8 +38,7 @@ class Demand:
         return self.name, self.alpha, self.beta, self.parameter
 
     def __str__(self) -> str:
-        words = [f"{k}={v:g}" for k, v in zip(("alpha", "beta", "parameter"), self.key[1:], strict=True) if v]
-        return " ".join([self.name, *words])
+        return keyed_title(*self.key)
 
 
 @lru_cache(maxsize=1024)
@@ -78,8 +77,8 @@ def needed_score(demand: Demand, n_trees: int, target: int) -> float:
     tau = threshold(demand, n_trees)
     if demand.voting == "hard":  # whole votes; the first class wins a tie
         flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
-        return max(flips, math.ceil(n_trees * tau - 1e-9)) / n_trees
-    return max(tau, 0.5 + TIE)
+        return max(flips, math.ceil(n_trees * tau - WHOLE_VOTES)) / n_trees
+    return max(tau, 0.5 + TIE_MARGIN)
 
 
 def least_share(n_trees: int, alpha: float) -> float:

@@ -19,16 +19,15 @@ from typing import Literal
 
 import numpy as np
 
+from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SOLVER_FEASIBILITY, WITNESS_VOTES
 from robustcf.verify.candidates import Candidates, candidates
-from robustcf.verify.claims import NEARER, Claim, judge
+from robustcf.verify.claims import Claim, judge
 from robustcf.verify.demands import needed_score
-from robustcf.verify.isolation import BLUR
-from robustcf.verify.milp import TOLERANCE, Model, Row, Solver
+from robustcf.verify.milp import Model, Row, Solver
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.sheet import Asked
 from robustcf.verify.trees import Trees
 
-BAND = 1e-7  # margin of summed votes, well above HiGHS's tolerance: presolve is unsafe at the tolerance
 MOST_CUTS = 25  # points within rounding of a demand that are excluded one by one
 
 
@@ -62,10 +61,10 @@ class FullModel:
         self.candidates = [p.within(self.below) for p in self._candidates()]
         self.at: list[list[int]] = [self._feature(j) for j in range(len(self.candidates))]
         # Hard votes are integers, so half a vote separates them; soft votes need a margin.
-        margin = -0.5 if self.demand.voting == "hard" else BAND
+        margin = -0.5 if self.demand.voting == "hard" else WITNESS_VOTES
         self._trees(asked.trees, self._votes(), len(asked.trees) * self._need() + margin)
         if self.isolation is not None:
-            self._trees(self.isolation.trees, self.isolation.length, self.isolation.bound + 2 * BLUR)
+            self._trees(self.isolation.trees, self.isolation.length, self.isolation.bound + 2 * PATH_BLUR)
         self._rules()
         if math.isfinite(self.below):
             spent = {c: v for c, v in enumerate(self.model.cost) if v}
@@ -79,7 +78,7 @@ class FullModel:
         least = self.claim.least
         if math.isfinite(least) and self.demand.name == OUTLIER:
             least -= float(self.demand.parameter or 0.0)
-        return least * (1 - NEARER) if math.isfinite(least) else math.inf
+        return least * (1 - CHEAPER) if math.isfinite(least) else math.inf
 
     def _home(self) -> float:
         return float(sum(p.costs[0] for j, p in enumerate(self.candidates) if self._ordered(j)))
@@ -203,7 +202,10 @@ class FullModel:
             return Resolved("open")
         if self.below <= 0:  # no point has a negative cost
             return Resolved("confirmed")
-        if any(not row and low > TOLERANCE for row, low in zip(self.model.rows, self.model.low, strict=True)):
+        if any(
+            not row and low > SOLVER_FEASIBILITY
+            for row, low in zip(self.model.rows, self.model.low, strict=True)
+        ):
             return Resolved("confirmed")  # a requirement that no variable can satisfy
         solver = Solver(self.model)
         for _ in range(MOST_CUTS):

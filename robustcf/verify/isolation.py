@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from robustcf.support.tolerances import CHECKED_COLUMN, CHECKED_ZERO
 from robustcf.verify.trees import Trees
 
 MOST_BYTES = 2**30  # of all uncompressed arrays
-BLUR = 1e-6  # path lengths are sums of logarithms: within this distance of the bound, rounding decides
 _ARRAYS: dict[str, str] = {
     "tree_start": "iu",
     "left": "iu",
@@ -69,7 +69,8 @@ class Isolation:
         mine, theirs = self.arrays, other.arrays
         exact = all(np.array_equal(mine[k], theirs[k]) for k in _ARRAYS if k not in ("length", "offset"))
         return exact and all(
-            mine[k].shape == theirs[k].shape and np.allclose(mine[k], theirs[k], rtol=1e-9, atol=1e-12)
+            mine[k].shape == theirs[k].shape
+            and np.allclose(mine[k], theirs[k], rtol=CHECKED_COLUMN, atol=CHECKED_ZERO)
             for k in ("length", "offset")
         )
 

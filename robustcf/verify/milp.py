@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-TOLERANCE = 1e-9  # HiGHS's feasibility tolerance
+from robustcf.support.tolerances import SOLVER_FEASIBILITY
+
 Row = dict[int, float]
 
 
@@ -47,8 +48,8 @@ class Solver:
             "presolve": "off",  # HiGHS 1.15's presolve loses solutions
             "threads": 1,
             "mip_rel_gap": 1.0,  # any point below the claimed cost is enough
-            "mip_feasibility_tolerance": TOLERANCE,
-            "primal_feasibility_tolerance": TOLERANCE,
+            "mip_feasibility_tolerance": SOLVER_FEASIBILITY,
+            "primal_feasibility_tolerance": SOLVER_FEASIBILITY,
         }
         for option, value in options.items():
             self.highs.setOptionValue(option, value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robustcf.schema.schema import Feature, Schema
+from robustcf.support.tolerances import DELTA_ROUNDING
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.reading import broken, costs, encode, read_texts
 
@@ -116,7 +117,7 @@ def _check_feature(
     note("changes", old == new, "is not a change")
     stored = changes.delta[at]
     wanted = new - old if feature.is_number else np.full(len(at), np.nan)
-    same = np.isclose(stored, wanted, rtol=1e-12, atol=0) | (np.isnan(stored) & np.isnan(wanted))
+    same = np.isclose(stored, wanted, rtol=DELTA_ROUNDING, atol=0) | (np.isnan(stored) & np.isnan(wanted))
     note("changes", ~same & ~unread, "does not match delta")
     for wrong, what in broken(feature, old, new):
         note("constraint", wrong & ~unread, what)

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from robustcf.schema.schema import Feature
+from robustcf.support.tolerances import NEAREST_ROUNDING, NEAREST_TIE
 from robustcf.verify.reading import paper_costs, weight_of
-
-TIE = 1e-8  # times the largest weight: rows within this distance of the nearest count as nearest
 
 
 class Neighbours:
@@ -35,12 +34,12 @@ class Neighbours:
 
     def _factor(self, customer: np.ndarray, point: np.ndarray, k: int) -> tuple[float, float]:
         seen = ~np.isnan(customer)
-        tie = TIE * self.unit
+        tie = NEAREST_TIE * self.unit
         apart = self.distances(customer, seen)
         order = np.argsort(apart, kind="stable")[:k]
         edge = apart[order[-1]]
-        sure = np.flatnonzero(apart < edge - 1e-9 * self.unit)
-        open_ = np.flatnonzero(np.abs(apart - edge) <= 1e-9 * self.unit)
+        sure = np.flatnonzero(apart < edge - NEAREST_ROUNDING * self.unit)
+        open_ = np.flatnonzero(np.abs(apart - edge) <= NEAREST_ROUNDING * self.unit)
         if len(sure) + len(open_) <= k:
             value = self._at(point, seen, np.union1d(sure, open_), tie)
             return value, value

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robustcf.schema.schema import Feature
-from robustcf.verify.isolation import BLUR, Isolation
+from robustcf.support.tolerances import CHECKED_COLUMN, PATH_BLUR
+from robustcf.verify.isolation import Isolation
 from robustcf.verify.outlier import Neighbours
 from robustcf.verify.reading import numbers_of
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from robustcf.verify.sheet import Sheet
 
 ISOLATION, OUTLIER = "isolation-forest", "local-outlier-factor"
-NEAR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ def _check_isolation(sheet: Sheet, isolation: Isolation, points: np.ndarray, min
     status = sheet.status[rows]
     for wrong, what in (
         (
-            np.isin(status, ("optimal", "feasible")) & (margin < -BLUR),
+            np.isin(status, ("optimal", "feasible")) & (margin < -PATH_BLUR),
             "the isolation forest rejects the point",
         ),
-        ((status == "relaxed") & (margin > BLUR), "relaxed, but the isolation forest accepts the point"),
+        ((status == "relaxed") & (margin > PATH_BLUR), "relaxed, but the isolation forest accepts the point"),
     ):
         full = np.zeros(sheet.n, dtype=bool)
         full[rows] = wrong
@@ -76,7 +76,7 @@ def _check_outlier(
     low, high = neighbours.factors(own, moved, demand.neighbours)
     weight = float(demand.parameter or 0.0)
     distance, objective = sheet.number("distance")[rows], sheet.number("objective")[rows]
-    slack = 10 * NEAR * np.maximum(neighbours.unit, np.abs(objective))
+    slack = 10 * CHECKED_COLUMN * np.maximum(neighbours.unit, np.abs(objective))
     least, most = distance + weight * low, distance + weight * high
     wrong = np.zeros(sheet.n, dtype=bool)
     wrong[rows] = ~((objective >= least - slack) & (objective <= most + slack))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.schema.schema import Feature
+from robustcf.support.tolerances import STEP_ROUNDING
 
 _OPERATIONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
     "add": np.add,
@@ -190,7 +191,7 @@ def broken(feature: Feature, old: np.ndarray, new: np.ndarray) -> Iterator[tuple
         yield (new < np.minimum(low, old)) | (new > np.maximum(high, old)), "lies outside the observed range"
     if f.step is not None:
         nearest = np.rint(new / f.step) * f.step
-        dust = 1e-9 * f.step + 2 * np.spacing(np.abs(new))
+        dust = STEP_ROUNDING * f.step + 2 * np.spacing(np.abs(new))
         yield np.abs(new - nearest) > dust, f"is not a multiple of {f.step:g}"
     for start, end in f.forbidden or ():
         yield _fits(f, start, end, old, new), "is a forbidden move"

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from robustcf.support.tolerances import CHECKED_COLUMN, CHECKED_PREDICTION
 from robustcf.verify.demands import PENALISED, predicted
 from robustcf.verify.evidence import check_evidence
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import check_moves, check_points
 from robustcf.verify.plausible import check_plausible
 from robustcf.verify.sheet import Asked, Block, Sheet
-from robustcf.verify.statuses import CLAIMS, NEAR, check_demands, check_keys, check_statuses
+from robustcf.verify.statuses import CLAIMS, check_demands, check_keys, check_statuses
 from robustcf.verify.trees import Verdict
 
 
@@ -91,17 +92,17 @@ class _Points(Sheet):
     def check_costs(self, distance: np.ndarray, whole: np.ndarray) -> None:
         """Check distance, objective, bound and gap."""
         sound = whole & (self.status != "error")
-        self.compare("distance", sound, distance, NEAR)
+        self.compare("distance", sound, distance, CHECKED_COLUMN)
         objective, bound = self.number("objective"), self.number("lower_bound")
         penalised = np.array([d.name in PENALISED for d in self.asked.demands] + [False])[self.method]
         free = penalised & (self.status != "no_recourse")
-        self.compare("objective", sound & ~free, distance, NEAR)
-        slack = NEAR * np.maximum(1.0, np.abs(objective))
+        self.compare("objective", sound & ~free, distance, CHECKED_COLUMN)
+        slack = CHECKED_COLUMN * np.maximum(1.0, np.abs(objective))
         with np.errstate(invalid="ignore", divide="ignore"):
             self.note("objective", sound & free & (objective < distance - slack), "objective below distance")
             self.note("lower_bound", self.has & (bound > objective + slack), "lower_bound above objective")
             gap = np.where(objective <= bound, 0.0, (objective - bound) / np.abs(objective))
-            self.compare("gap", self.has & ~np.isnan(bound), gap, NEAR)
+            self.compare("gap", self.has & ~np.isnan(bound), gap, CHECKED_COLUMN)
             proved = self.status == "optimal"
             self.note("gap", proved & (objective - bound > slack), "optimal, but the gap is not 0")
 
@@ -137,8 +138,8 @@ class _Points(Sheet):
             len(self.asked.trees),
             self.asked.voting,
         )
-        blurred = self._full(run.spread < NEAR, False)
-        self.compare("predicted_validity", sound & ~blurred, self._full(guess), 1e-6)
+        blurred = self._full(run.spread < CHECKED_COLUMN, False)
+        self.compare("predicted_validity", sound & ~blurred, self._full(guess), CHECKED_PREDICTION)
 
     def check_origins(self, origin: np.ndarray, fine: np.ndarray, checked: Checked) -> None:
         """Check the customers' own rows (points with changes undone).

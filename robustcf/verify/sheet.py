@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.schema.schema import Schema
+from robustcf.support.tolerances import SCORE_ROUNDING
 from robustcf.verify.demands import Demand
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import Changes
@@ -62,7 +63,7 @@ class Sheet:
         position = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
         self.target = np.array([position[name] for name in names], dtype=np.int64)
         self.first = self.target == 0
-        self.rounding = 1e-12 * (len(asked.trees) + 1)
+        self.rounding = SCORE_ROUNDING * (len(asked.trees) + 1)
 
     def name(self, i: int) -> str:
         m = self.method[i]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from robustcf.support.tolerances import CHECKED_COLUMN, TIE_MARGIN
 from robustcf.verify.demands import NO_PROOF, needed_score, threshold
 from robustcf.verify.findings import short
 from robustcf.verify.sheet import Sheet
-from robustcf.verify.trees import TIE
 
 CLAIMS = ("optimal", "feasible", "relaxed", "heuristic")  # the point reaches the threshold
 POINTLESS = ("already_favourable", "timeout", "invalid_input")
 STATUSES = (*CLAIMS, *POINTLESS, "no_recourse", "error")
-NEAR = 1e-9
 
 
 def check_keys(sheet: Sheet) -> None:
@@ -62,7 +61,7 @@ def check_demands(sheet: Sheet) -> np.ndarray:
         tau[own] = threshold(demand, n)
         need[own] = np.where(sheet.first, needed_score(demand, n, 0), needed_score(demand, n, 1))[own]
     stated = (sheet.status != "invalid_input") & (sheet.method >= 0)
-    sheet.compare("threshold", stated, tau, NEAR)
+    sheet.compare("threshold", stated, tau, CHECKED_COLUMN)
     before = sheet.number("score_before")
     if len(sheet.asked.trees.classes) == 2:
         own_voting = sheet.frame["voting"].to_numpy(dtype=object) == sheet.asked.voting
@@ -71,12 +70,12 @@ def check_demands(sheet: Sheet) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             sheet.note(
                 "decision",
-                own_voting & favoured & (before < 0.5 - TIE),
+                own_voting & favoured & (before < 0.5 - TIE_MARGIN),
                 "already_favourable, but score_before is below one half",
             )
             sheet.note(
                 "decision",
-                own_voting & denied & (before > 0.5 + TIE),
+                own_voting & denied & (before > 0.5 + TIE_MARGIN),
                 "turned down, but score_before is above one half",
             )
     return need

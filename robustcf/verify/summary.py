@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from robustcf.support.tolerances import CHECKED_SUMMARY, CHECKED_ZERO, reached
 from robustcf.verify.findings import Findings, short
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
@@ -50,19 +51,19 @@ class Tally:
         point = frame["distance"].notna().to_numpy()
         score, tau = (_numbers(frame, c) for c in ("score_after", "threshold"))
         with np.errstate(invalid="ignore"):
-            reached = point & (score >= tau - 1e-12 * _numbers(frame, "n_trees"))
+            got_there = point & reached(score, tau, _numbers(frame, "n_trees"))
         status = frame["status"].to_numpy(dtype=object)
         values = {
             "n": np.ones(len(frame)),
             "n_optimal": status == "optimal",
             "n_no_recourse": status == "no_recourse",
-            "n_reached": reached,
+            "n_reached": got_there,
             "points": point,
             "distance": np.nan_to_num(_numbers(frame, "distance")),
             "changed": np.where(point, np.nan_to_num(_numbers(frame, "n_changed")), 0.0),
         }
         pairs = {
-            s: {"valid": v, "pairs": p, "valid_reached": v * reached, "pairs_reached": p * reached}
+            s: {"valid": v, "pairs": p, "valid_reached": v * got_there, "pairs_reached": p * got_there}
             for s, (v, p) in valid.items()
         }
         codes, words = pd.factorize(status.astype(str))
@@ -127,7 +128,10 @@ class Tally:
                     )
             for column in ("validity", "distance"):
                 low, value, high = line[f"{column}_low"], line[column], line[f"{column}_high"]
-                if None not in (low, value, high) and not low - 1e-9 <= value <= high + 1e-9:
+                if (
+                    None not in (low, value, high)
+                    and not low - CHECKED_SUMMARY <= value <= high + CHECKED_SUMMARY
+                ):
                     findings.add("summary", f"{where}: {column} is outside its own interval")
         for key in wanted.keys() - seen:
             findings.add("summary", f"{file}: {described(key)}: the line is missing")
@@ -158,4 +162,4 @@ def _share(part: float, whole: float) -> float:
 def _same(stored: float | None, wanted: float) -> bool:
     if stored is None or math.isnan(stored):
         return math.isnan(wanted)
-    return math.isclose(stored, wanted, rel_tol=1e-9, abs_tol=1e-12)
+    return math.isclose(stored, wanted, rel_tol=CHECKED_SUMMARY, abs_tol=CHECKED_ZERO)

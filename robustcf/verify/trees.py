@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from robustcf.support.tolerances import DISTINCT_VOTES, TIE_MARGIN
+
 BLOCK = 1_000_000  # (row, tree) pairs walked at a time
-TIE = 1e-9  # soft votes within this distance of a tie may be decided either way
-DUST = 1e-12  # smaller than any difference between hard votes
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Verdict:
 
         Ties of soft votes count.
         """
-        return np.asarray(self.lead > (-TIE if voting == "soft" else 0.0))
+        return np.asarray(self.lead > (-TIE_MARGIN if voting == "soft" else 0.0))
 
     def denied(self, voting: str) -> np.ndarray:
         """Return whether the forest may decide against the target.
 
         Ties of soft votes count.
         """
-        return np.asarray(self.lead < (TIE if voting == "soft" else 0.0))
+        return np.asarray(self.lead < (TIE_MARGIN if voting == "soft" else 0.0))
 
 
 class Trees:
@@ -96,7 +96,7 @@ class Trees:
         mine = np.arange(len(X)), targets
         score = everyone[mine]
         if voting == "hard":  # in a tie, the first class is predicted
-            everyone += DUST * np.sign(targets[:, None] - np.arange(len(self.classes)))
+            everyone += DISTINCT_VOTES * np.sign(targets[:, None] - np.arange(len(self.classes)))
         everyone[mine] = -np.inf
         own = votes[leaves, targets[:, None]]
         spread = own.std(axis=1, ddof=1) if len(self) > 1 else np.zeros(len(X))

@@ -30,6 +30,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from robustcf.datasets import DatasetError, read_typed_csv
+from robustcf.forest.files import forest_files
 from robustcf.schema.encode import encode, read_rows
 
 DATA = rc.datasets.synthetic_credit(60, seed=0)
@@ -189,9 +190,7 @@ def shard(content: bytes) -> None:
 def _forest_files() -> dict[str, bytes]:
     model = RandomForestClassifier(3, max_depth=2, random_state=0)
     forest = rc.Forest.from_sklearn(model.fit(DATA.encode(DATA.X), DATA.y))
-    with tempfile.TemporaryDirectory() as folder:
-        rc.save_forest(forest, folder)
-        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return forest_files(forest)
 
 
 _FOREST = _forest_files()

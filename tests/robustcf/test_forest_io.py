@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from robustcf import Forest, ForestError, load_forest, save_forest
+from robustcf.forest.files import forest_files
 from tests.worlds import make_worlds
 
 LABELS = [["no", "yes"], [0, 1], [False, True], [1.0, 2.0], [-3, 0, 8]]
@@ -311,3 +312,24 @@ def test_a_folder_in_place_of_a_file(saved: Path) -> None:
     (saved / "trees.npz").unlink()
     (saved / "trees.npz").mkdir()
     refused(saved)
+
+
+# --------------------------------------------------------------------------------- content, not a path
+
+
+def test_the_content_of_a_folder_loads_without_a_folder(saved: Path) -> None:
+    forest = small_forest()
+    files = forest_files(forest)
+    assert files == {file.name: file.read_bytes() for file in saved.iterdir()}
+    assert list(files)[-1] == "forest.json"  # written last, it marks a folder as complete
+    assert load_forest(files) == forest == load_forest(str(saved))
+
+
+def test_an_error_in_content_has_the_given_name() -> None:
+    files = forest_files(small_forest())
+    with pytest.raises(ForestError, match=r"^forest/trees\.npz: is missing$"):
+        load_forest({"forest.json": files["forest.json"]})
+    for file, content in (("forest.json", b"{"), ("trees.npz", files["trees.npz"][:40]), ("trees.npz", b"")):
+        with pytest.raises(ForestError, match=rf"^s3://bank/f/{file}: ") as caught:
+            load_forest({**files, file: content}, name="s3://bank/f")
+        assert "\n" not in str(caught.value)

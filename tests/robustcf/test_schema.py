@@ -162,6 +162,24 @@ def test_a_slip_in_a_schema_file_is_named(tmp_path: Path, text: str, message: st
     with pytest.raises(SchemaError) as caught:
         Schema.from_toml(path)
     assert message in str(caught.value)
+    with pytest.raises(SchemaError) as of_bytes:
+        Schema.from_toml(text.encode(), name=str(path))
+    assert str(of_bytes.value) == str(caught.value)
+
+
+def test_bytes_are_content_and_text_is_a_path(tmp_path: Path) -> None:
+    schema = Schema((Feature("é", "categorical", values=("α", "β")),))
+    content = schema.to_toml().encode()
+    (tmp_path / "schema.toml").write_bytes(content)
+    for source in (content, content.replace(b"\n", b"\r\n"), tmp_path / "schema.toml"):
+        assert Schema.from_toml(source) == schema
+    assert Schema.from_toml(str(tmp_path / "schema.toml")) == schema
+    with pytest.raises(FileNotFoundError):
+        Schema.from_toml(schema.to_toml())
+    with pytest.raises(SchemaError, match=r"^schema: not a TOML file"):
+        Schema.from_toml(b"\xff")
+    with pytest.raises(SchemaError, match=r"^run/schema\.toml: no"):
+        Schema.from_toml(b"", name="run/schema.toml")
 
 
 def test_the_fingerprint_ignores_what_is_for_people() -> None:

@@ -33,11 +33,11 @@ from robustcf.solve.grid import highest_score, solve_grid
 from robustcf.solve.handover import HandOver
 from robustcf.solve.highs import Highs
 from robustcf.solve.milp import MilpEngine
+from robustcf.support.tolerances import COST_ROUNDING, PATH_MARGIN
 
 UNIT = 2**40  # one step of a path in fixed point
 STARTS = 15  # training rows that a search starts from
 MOST_ROWS = 2000  # training rows among which the starts are chosen
-BAND = 1e-9  # floating-point sums of path lengths this close to the bound may fall on either side
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Isolation:
             proved = (
                 best is not None
                 and alone.status == "optimal"
-                and p.objective(best) <= alone.objective * (1 + 1e-12)
+                and p.objective(best) <= alone.objective * (1 + COST_ROUNDING)
             )
             if best is not None and not proved and ours:
                 best, proved = walked(p, best, tools.each.seconds)
@@ -144,7 +144,7 @@ class Isolation:
         rows: list[np.ndarray] | None = None
         for i, p in at.items():
             lower = alone[i].lower_bound
-            near = [c for c in starts if p.reaches(c) and p.objective(c) <= lower * (1 + 1e-12)]
+            near = [c for c in starts if p.reaches(c) and p.objective(c) <= lower * (1 + COST_ROUNDING)]
             if near or settle(p) is not None:
                 continue
             if rows is None:
@@ -255,7 +255,7 @@ def _fit(
     if scale == 0:  # one training row: scikit-learn accepts everything
         return Detector(model, geometry, votes, 0, 1.0, cells)
     bound = -scale * math.log2(-model.offset_)
-    return Detector(model, geometry, votes, math.ceil((bound + BAND) * UNIT) + n_trees, scale, cells)
+    return Detector(model, geometry, votes, math.ceil((bound + PATH_MARGIN) * UNIT) + n_trees, scale, cells)
 
 
 def _trees_of(model: Any) -> Trees:

@@ -13,6 +13,7 @@ from robustcf.problem.problem import Problem, choice_within, reduce
 from robustcf.solve.contract import cheapest
 from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
 from robustcf.solve.walk import cheapest_choice
+from robustcf.support.tolerances import COST_ROUNDING
 
 SHRUNK, CLIMBED = 6, 15  # training rows moved back towards the customer; training rows to climb from
 ENOUGH = 3  # stop climbing after this many points
@@ -33,7 +34,7 @@ def joint_starts(
     for start in (cheapest(p), *seeds):
         if (point := find_incumbent(p, start)) is not None:
             found.append(point)
-            if p.objective(point) <= lower * (1 + 1e-12):
+            if p.objective(point) <= lower * (1 + COST_ROUNDING):
                 return found
     for start in [row for row in rows[:SHRUNK] if p.reaches(row)]:
         if (point := find_incumbent(p, start)) is not None:

@@ -32,11 +32,11 @@ from robustcf.problem.problem import Problem, build_problem
 from robustcf.schema.check import distance
 from robustcf.solve.contract import CutShort, Finished, Limits, Outcome, Solution
 from robustcf.solve.grid import solve_grid
+from robustcf.support.tolerances import COST_ROUNDING, LOF_CLOSED
 
 if TYPE_CHECKING:
     from robustcf.methods.lof.method import LocalOutlierFactor
 
-TOLERANCE = 1e-9  # relative: a bound this close to the best value proves it
 SHARES = 4  # values of μ tried between 0 and 1
 
 
@@ -97,7 +97,7 @@ class _Bounds:
 
     def outcome(self, upper: float) -> Outcome:
         """Return how the search ended; only `proved` bounds prove the best value."""
-        if float(self.proved.min()) >= upper - TOLERANCE * abs(upper):
+        if float(self.proved.min()) >= upper - LOF_CLOSED * abs(upper):
             return Finished()
         return CutShort(float(self.seen.min()))
 
@@ -136,7 +136,7 @@ class _Search:
 
     def closed(self, bound: float) -> bool:
         """Whether a bound leaves nothing better, up to the allowed gap."""
-        return bound >= self.upper - max(TOLERANCE, self.method.gap) * abs(self.upper)
+        return bound >= self.upper - max(LOF_CLOSED, self.method.gap) * abs(self.upper)
 
     def run(self, plain: Answer) -> _Bounds:
         """Search all training rows, the most promising first; return their bounds."""
@@ -184,7 +184,7 @@ class _Search:
             point = numbers_at(problem, solution.choice, moves, self.row.numbers)
             self.consider(point)
             reach = float(self.near.distances(point)[i])
-            if self.closed(bounds.proved[i]) or abs(reach - delta) <= 1e-12 * delta:
+            if self.closed(bounds.proved[i]) or abs(reach - delta) <= COST_ROUNDING * delta:
                 break
             if time.monotonic() >= self.end:
                 break

@@ -22,8 +22,7 @@ from robustcf.solve.contract import Engine, Limits
 from robustcf.solve.highs import Highs
 from robustcf.solve.milp import Backend, Milp, MilpEngine, _cut_off, _questions, build_model, choice_of
 from robustcf.solve.scale import factor_for
-
-SNAP = 1e-7  # a weight this close to 1 counts as 1
+from robustcf.support.tolerances import LOF_BOUND_ROUNDING, LOF_CLOSED, LOF_LEAST_ROOM, WHOLE_WEIGHT
 
 
 @dataclass
@@ -72,7 +71,7 @@ def solve_row(
     `problem` is a plain problem whose costs bound the objective from below. A choice that costs more than
     `limit` in it cannot be better.
     """
-    limit = limit + 1e-9 * abs(upper)
+    limit = limit + LOF_CLOSED * abs(upper)
     small = restrict(problem, problem.cost <= limit, limit)
     if (np.diff(small.tree_start) == 0).any() or (np.diff(small.start) == 0).any():
         return Found([], np.inf, np.inf)
@@ -107,7 +106,9 @@ def solve_row(
             if result.status == "optimal" and limits.gap == 0.0 and nearest:
                 # Exact up to the solver's tolerances: the point's own value is the bound.
                 value = _value(points, layout, result.x, slope, near, i)
-                found.raise_to(min(value, result.bound / factor + 1e-6 * abs(upper)), finished=True)
+                found.raise_to(
+                    min(value, result.bound / factor + LOF_BOUND_ROUNDING * abs(upper)), finished=True
+                )
             return found
     return found
 
@@ -149,7 +150,10 @@ def _model(
     group = np.array([group_of_cell[int(c)] for c in points.cell[at]], dtype=np.int64)
     n_base, n = len(base.cost), len(at)
     layout = _Layout(at, feature, group, n_base, n_base + n)
-    least, unit = 1e-9 * near.unit, factor_for(near.unit)  # scales the distances in the rows to about 1
+    least, unit = (
+        LOF_LEAST_ROOM * near.unit,
+        factor_for(near.unit),
+    )  # scales the distances in the rows to about 1
     room = max(upper / slope - float(near.delta[i]), least) if slope > 0 else least  # most of f(x, xᵢ) - Δ
     pieces = _pieces(points, layout) if apart else []
     n_columns = n_base + n + 1 + len(pieces)
@@ -269,7 +273,7 @@ def _point(
             weight[mine] / weight[mine].sum() if weight[mine].sum() > 0 else np.ones(len(mine)) / len(mine)
         )
         top = int(share.argmax())
-        if share[top] >= 1.0 - SNAP or not points.between[f]:
+        if share[top] >= 1.0 - WHOLE_WEIGHT or not points.between[f]:
             point[f] = values[top]
         else:
             point[f] = min(max(float(share @ values), values.min()), values.max())

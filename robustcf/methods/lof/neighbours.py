@@ -16,8 +16,7 @@ from scipy.spatial.distance import cdist
 
 from robustcf.methods.training import coordinates
 from robustcf.schema.schema import Schema
-
-TIE = 1e-8  # in units of the largest feature weight: rows this close to the nearest count as nearest
+from robustcf.support.tolerances import NEAREST_TIE
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class Neighbours:
 
     @property
     def tie(self) -> float:
-        return TIE * self.unit
+        return NEAREST_TIE * self.unit
 
     def __len__(self) -> int:
         return len(self.rows)

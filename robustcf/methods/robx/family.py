@@ -36,6 +36,7 @@ from robustcf.schema.actionability import listed_numbers, may_become, on_step, r
 from robustcf.schema.check import broken_across, distance
 from robustcf.schema.encode import encode
 from robustcf.schema.schema import Feature, Schema
+from robustcf.support.tolerances import STEP_ROUNDING, TIE_MARGIN
 
 if TYPE_CHECKING:
     from robustcf.methods.robx.method import RobX
@@ -72,7 +73,7 @@ class Stability:
         if self.stability(naive.numbers[None, :], row.target, method)[0] >= method.tau:
             return heuristic
         rows, stable = self._stable_rows(naive.numbers, row.target, method)
-        steps = np.append(np.arange(1, int(1 / method.step + 1e-9)) * method.step, 1.0)
+        steps = np.append(np.arange(1, int(1 / method.step + STEP_ROUNDING)) * method.step, 1.0)
         best: tuple[bool, float, np.ndarray] | None = None
         for target_row in rows:
             path = _between(self.thresholds.schema, naive.numbers, target_row, steps)
@@ -120,7 +121,7 @@ class Stability:
         accepted: np.ndarray = forest.predict(encoded, voting) == c
         score = forest.score(encoded, target, voting)
         if voting == "soft":
-            return accepted & (score >= 0.5 + 1e-9)
+            return accepted & (score >= 0.5 + TIE_MARGIN)
         (votes,) = self.thresholds.demands(target, [Naive()])  # with three classes, fewer votes can win
         accepted &= np.rint(score * len(forest)) >= votes
         return accepted
