@@ -9,6 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from .secrets import scrubbed
+
+LONGEST = 100  # characters of a value that an error shows
 UNKNOWN_KEY = "unexpected_keyword_argument"
 ALLOWED = {
     "bool_type": "true or false",
@@ -28,6 +31,8 @@ ALLOWED = {
     "tuple_type": "a list",
 }
 
+FORBIDDEN = {"null": "null", "too_short": "empty"}
+
 
 def first_problem(error: ValidationError, kind: Any) -> str:
     """Return what is wrong with the first bad key of a table of dataclass `kind`.
@@ -37,7 +42,8 @@ def first_problem(error: ValidationError, kind: Any) -> str:
     problems = error.errors(include_url=False)
     unknown = [problem for problem in problems if problem["type"] == UNKNOWN_KEY]
     problem = min(unknown, key=lambda found: len(found["loc"])) if unknown else problems[0]
-    *tables, key = [str(part) for part in problem["loc"] if not isinstance(part, int)] or [""]
+    names = [str(part) for part in problem["loc"] if not isinstance(part, int) and part != "[key]"]
+    *tables, key = names or [""]
     return ": ".join([*tables, _words(problem, key, kind)])
 
 
@@ -45,14 +51,23 @@ def _words(problem: Mapping[str, Any], key: str, kind: Any) -> str:
     name, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
     if name == UNKNOWN_KEY:
         return f"unknown key {key!r}; allowed keys: {', '.join(_keys(kind, problem['loc'][:-1]))}"
+    if name == "missing" and isinstance(problem["loc"][-1], int):
+        return f"{key} has an entry with too few values"
     if name == "missing":
         return f"key {key!r} is missing"
-    if name == "too_short":
-        return f"{key} must not be empty"
+    if name in FORBIDDEN:
+        return f"{key} must not be {FORBIDDEN[name]}"
     if name in ALLOWED:
-        return f"{key} must be {ALLOWED[name].format(**context)}, not {value!r}".lstrip()
+        return f"{key} must be {ALLOWED[name].format(**context)}, not {_shown(value)}".lstrip()
+    if name == "string_pattern_mismatch":
+        return f"{key} lists {_shown(value)}, which is not a valid name"
     said = str(context.get("error", problem["msg"]))
     return f"{key}: {said}" if key else said
+
+
+def _shown(value: Any) -> str:
+    text = scrubbed(repr(value))  # first, since a part of an address may hide where its secret ends
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _keys(kind: Any, path: Sequence[int | str]) -> list[str]:
