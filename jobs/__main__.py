@@ -10,7 +10,18 @@ import sys
 from importlib.util import find_spec
 from typing import NoReturn
 
-NEEDED = ("fsspec", "jinja2", "markupsafe", "matplotlib", "pyarrow", "ray", "rich", "skops", "typer")
+NEEDED = (
+    "fsspec",
+    "jinja2",
+    "markupsafe",
+    "matplotlib",
+    "pyarrow",
+    "pydantic",
+    "ray",
+    "rich",
+    "skops",
+    "typer",
+)
 
 
 def main() -> NoReturn:

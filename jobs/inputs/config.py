@@ -1,4 +1,4 @@
-"""Read TOML configs into frozen dataclasses.
+"""Read TOML configs into frozen pydantic dataclasses.
 
 A one-line error names any wrong key or value.
 """
@@ -10,25 +10,36 @@ import hashlib
 import itertools
 import json
 import math
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import (
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
 
 from robustcf.support.documents import DocumentError, parse_toml
 
 from .errors import BadInput
+from .field_types import SETTINGS, Address, Count, Different, Label, Methods, Positive, Voting
 from .secrets import without_secrets
-from .uri import absolute
+from .validation_error import first_problem
 
 T = TypeVar("T")
-Label = str | int | float | bool
 MOST_METHODS = 1000  # per [[method]] table; one customer with 1000 methods takes hours
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class Model:
     """The explained model and the decision that customers want.
 
@@ -37,40 +48,48 @@ class Model:
     """
 
     favourable: Label
-    forest: str | None = None
-    schema: str | None = None
-    file: str | None = None
-    trust_pickle: bool = False
-    voting: Literal["soft", "hard"] = "soft"
+    forest: Address | None = None
+    schema: Address | None = None
+    file: Address | None = None
+    trust_pickle: StrictBool = False
+    voting: Voting = "soft"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.forest is None) == (self.file is None):
+            raise ValueError("give either forest or file")
+        if self.forest is not None and self.schema is None:
+            raise ValueError("a forest folder also needs a schema")
+        return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class Customers:
     """The customer table: Parquet or CSV, a file, a glob or a URI."""
 
-    data: str
-    id: str | None = None
-    cohort: tuple[str, ...] = ()
+    data: Address
+    id: StrictStr | None = None
+    cohort: tuple[StrictStr, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class Training:
     """The training table; `later` holds rows collected since (scenario `evolving`)."""
 
-    data: str
-    label: str
-    later: str | None = None
+    data: Address
+    label: StrictStr
+    later: Address | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class Validation:
     """The number of retrained forests per scenario, and the scenarios."""
 
-    forests: int = 20
-    scenarios: tuple[str, ...] = ("same-data",)
+    forests: Count = 20
+    scenarios: Annotated[tuple[StrictStr, ...], Different] = ("same-data",)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class SolverChoice:
     """The solver and its limits.
 
@@ -78,76 +97,86 @@ class SolverChoice:
     limit). `licence` names the Ray custom resource that represents a solver licence.
     """
 
-    name: str = "auto"
-    time_limit: float = 60.0
-    memory_limit: float = 4.0
-    threads: int = 1
-    affinity: bool = False
-    licence: str | None = None
+    name: StrictStr = "auto"
+    time_limit: Positive = 60.0
+    memory_limit: Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)] = 4.0
+    threads: Count = 1
+    affinity: StrictBool = False
+    licence: StrictStr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class Sharding:
     """The size of a shard: about `seconds` of work, or on average `rows` customers."""
 
-    seconds: float = 20.0
-    rows: int | None = None
+    seconds: Positive = 20.0
+    rows: Count | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class Grid:
     """The grid of a sweep: every combination of these values is run."""
 
-    datasets: tuple[str, ...]
-    simulations: int = 40
-    rows: int = 5
-    trees: tuple[int, ...] = (100,)
-    depth: int = 4
-    first_share: float = 1.0
-    voting: Literal["soft", "hard"] = "soft"
+    datasets: Annotated[tuple[StrictStr, ...], Field(min_length=1), Different]
+    simulations: Count = 40
+    rows: Count = 5
+    trees: Annotated[tuple[Count, ...], Field(min_length=1), Different] = (100,)
+    depth: Count = 4
+    first_share: Annotated[StrictFloat, Field(gt=0, le=1)] = 1.0
+    voting: Voting = "soft"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class AuditConfig:
     """The config of `robustcf audit`."""
 
-    output: str
+    output: Address
     model: Model
     customers: Customers
-    method: tuple[Mapping[str, Any], ...]
+    method: Methods
     training: Training | None = None
     validation: Validation = field(default_factory=Validation)
     solver: SolverChoice = field(default_factory=SolverChoice)
     shard: Sharding = field(default_factory=Sharding)
-    previous: str | None = None
-    keep_valid: bool = False
-    seed: int = 0
-    shared: bool = False
+    previous: Address | None = None
+    keep_valid: StrictBool = False
+    seed: Annotated[StrictInt, Field(ge=0)] = 0
+    shared: StrictBool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.keep_valid and self.previous is None:
+            raise ValueError("keep_valid needs a previous run")
+        if "evolving" in self.validation.scenarios and self.training and self.training.later is None:
+            raise ValueError("scenario 'evolving' needs the rows collected since: set training.later")
+        return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=SETTINGS)
 class SweepConfig:
     """The config of `robustcf sweep`."""
 
-    output: str
+    output: Address
     sweep: Grid
-    method: tuple[Mapping[str, Any], ...]
+    method: Methods
     validation: Validation = field(default_factory=Validation)
     solver: SolverChoice = field(default_factory=SolverChoice)
-    seed: int = 0
-    shared: bool = False
+    seed: Annotated[StrictInt, Field(ge=0)] = 0
+    shared: StrictBool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if "evolving" in self.validation.scenarios and self.sweep.first_share == 1:
+            raise ValueError(
+                "scenario 'evolving' needs a first forest trained on fewer rows: set sweep.first_share = 0.8"
+            )
+        return self
 
 
-PATHS = {
-    AuditConfig: ("output", "previous"),
-    SweepConfig: ("output",),
-    Model: ("forest", "schema", "file"),
-    Customers: ("data",),
-    Training: ("data", "later"),
-}
+Config = TypeVar("Config", AuditConfig, SweepConfig)
 
 
-def read_config(kind: type[T], path: str | Path) -> T:
+def read_config(kind: type[Config], path: str | Path) -> Config:
     """Read and check a TOML config; relative paths start at the file's folder."""
     path = Path(path)
     try:
@@ -178,101 +207,26 @@ def _refuse_odd_numbers(value: Any, where: str) -> None:
 
 
 def parse(kind: type[T], table: Any, where: str, base: Path = Path()) -> T:
-    """Return a TOML table as a dataclass; check every key and type."""
-    if not isinstance(table, Mapping):
-        raise BadInput(f"{where}: expected a table, not {table!r}")
-    hints = get_type_hints(kind)
-    known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for key in table:
-        if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}; allowed keys: {', '.join(known)}")
-    given: dict[str, Any] = {}
-    for name, f in known.items():
-        if name in table:
-            given[name] = _value(hints[name], table[name], f"{where}: {name}", base)
-        elif f.default is MISSING and f.default_factory is MISSING:
-            raise BadInput(f"{where}: key {name!r} is missing")
-    for name in PATHS.get(kind, ()):
-        if given.get(name) is not None:
-            given[name] = absolute(given[name], base)
-    return kind(**given)
+    """Return a TOML table as a dataclass; check every key, type and range."""
+    try:
+        return TypeAdapter(kind).validate_python(table, context={"base": base})
+    except ValidationError as error:
+        raise BadInput(f"{where}: {first_problem(error, kind)}") from None
 
 
-def _value(hint: Any, value: Any, where: str, base: Path) -> Any:
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        options = [h for h in get_args(hint) if h is not types.NoneType]
-        if len(options) == 1:
-            return _value(options[0], value, where, base)
-        if type(value) in options:
-            return value
-        raise BadInput(f"{where} must be text or a number, not {value!r}")
-    if dataclasses.is_dataclass(hint):
-        return parse(typing.cast(type, hint), value, where, base)
-    if origin is Literal:
-        if value not in get_args(hint):
-            raise BadInput(f"{where} is {value!r}; choose among {', '.join(map(str, get_args(hint)))}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise BadInput(f"{where} must be a list, not {value!r}")
-        return tuple(_value(get_args(hint)[0], v, where, base) for v in value)
-    if hint is float and type(value) is int:
-        return float(value)
-    wanted = Mapping if origin is not None else hint
-    if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
-        words = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-        raise BadInput(f"{where} must be {words.get(hint, 'a table')}, not {value!r}")
-    return value
-
-
-def check_config(config: Any, where: str) -> None:
-    """Check the values of a config beyond their types."""
+def check_config(config: AuditConfig | SweepConfig, where: str) -> None:
+    """Check what the library knows: the names of solvers, scenarios and methods."""
     from robustcf.solve import solver_names
     from robustcf.validate import Scenario
 
-    def need(fine: bool, what: str) -> None:
-        if not fine:
-            raise BadInput(f"{where}: {what}")
-
-    need(config.seed >= 0, f"seed is {config.seed}; it must be at least 0")
-    need(config.validation.forests >= 1, "validation: forests must be at least 1")
-    need(0 < config.solver.time_limit < math.inf, "solver: time_limit must be positive")
-    need(config.solver.threads >= 1, "solver: threads must be at least 1")
-    need(0 <= config.solver.memory_limit < math.inf, "solver: memory_limit must be in GB, 0 for none")
-    solvers = solver_names()
-    need(config.solver.name in solvers, f"solver: name is {config.solver.name!r}; choose among {solvers}")
-    scenarios = config.validation.scenarios
-    need(len(set(scenarios)) == len(scenarios), "validation: a scenario is listed twice")
-    for name in scenarios:
+    solver, solvers = config.solver.name, solver_names()
+    if solver not in solvers:
+        raise BadInput(f"{where}: solver: name is {solver!r}; choose among {', '.join(solvers)}")
+    for name in config.validation.scenarios:
         try:
             Scenario.parse(name)
         except ValueError as error:
             raise BadInput(f"{where}: validation: {error}") from None
-    if isinstance(config, AuditConfig):
-        model = config.model
-        need((model.forest is None) != (model.file is None), "model: give either forest or file")
-        need(model.forest is None or model.schema is not None, "model: a forest folder also needs a schema")
-        need(config.shard.seconds > 0, "shard: seconds must be positive")
-        need(config.shard.rows is None or config.shard.rows > 0, "shard: rows must be positive")
-        need(config.previous is not None or not config.keep_valid, "keep_valid needs a previous run")
-        later = config.training is not None and config.training.later is not None
-        need(
-            "evolving" not in scenarios or later or config.training is None,
-            "scenario 'evolving' needs the rows collected since: set training.later",
-        )
-    if isinstance(config, SweepConfig):
-        grid = config.sweep
-        need(bool(grid.datasets), "sweep: datasets is empty")
-        need(len(set(grid.datasets)) == len(grid.datasets), "sweep: a data set is listed twice")
-        need(bool(grid.trees) and min(grid.trees) >= 1, "sweep: trees must be at least 1")
-        need(len(set(grid.trees)) == len(grid.trees), "sweep: a number of trees is listed twice")
-        need(min(grid.simulations, grid.rows, grid.depth) >= 1, "sweep: counts must be at least 1")
-        need(0 < grid.first_share <= 1, "sweep: first_share must lie in (0, 1]")
-        need(
-            "evolving" not in scenarios or grid.first_share < 1,
-            "scenario 'evolving' needs a first forest trained on fewer rows: set sweep.first_share = 0.8",
-        )
     methods_of(config, where)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from robustcf.reproduction.paper import paper
 from robustcf.reproduction.paths import feature_values, most_telling, signed_changes
 from robustcf.schema import encode
 
-from ..run.folder import RunFolder
+from ..run.folder import RunFolder, require_run
 from ..run.forests import stored_forest
 from ..sweep.unit import Unit
 from .experiments import ORDER, experiment
@@ -228,8 +227,8 @@ def _importance(output: Path, data: Dataset, X: np.ndarray) -> pd.Series:
     """Return the importances of the first simulation's forest; a file caches them."""
     path = output / "importance" / f"{data.name}.csv"
     if not path.is_file():
-        run: Any = RunFolder(str((output / "runs/saa-100" / data.name).absolute()))
-        size = json.loads(run.read("manifest.json"))["config"]["sweep"]["trees"][0]
+        run, manifest = require_run(str((output / "runs/saa-100" / data.name).absolute()))
+        size = manifest["config"]["sweep"]["trees"][0]
         forest = stored_forest(run, Unit(data.name, 0, size).forest)
         if forest is None:
             raise ValueError(f"{run.shown} has no forest of the first simulation")

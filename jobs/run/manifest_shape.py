@@ -1,73 +1,170 @@
-"""Checks that a manifest is well formed; it may be damaged or untrusted."""
+"""The shape of a manifest: every file that claims to be one is checked against it.
+
+Only the shape is checked. Whether the values are true is the task of `robustcf verify`. Keys that are not
+listed here are allowed, so that runs of other versions stay readable.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any, Literal
 
-PIECE = re.compile(r"_work/rows-\d{5,}-\d{4,}\.arrow")
-COUNTS = ("rows", "customers", "solved", "copied", "size")
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
+
+from ..inputs.validation_error import first_problem
+
 MOST_BITS = 20
 
 
-def damage(manifest: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a manifest, in a few words, or None."""
-    wanted: dict[str, type] = {
-        "kind": str,
-        "config": dict,
-        "config_hash": str,
-        "state": str,
-        "shards": dict,
-        "counts": dict,
-    }
-    for key, kind in wanted.items():
-        if not isinstance(manifest.get(key), kind):
-            return f"{key!r} is missing or has the wrong type"
-    if manifest["kind"] not in ("audit", "sweep"):
-        return f"its kind {manifest['kind']!r} is unknown"
-    if not is_count(manifest.get("methods")) or not _are_counts(manifest["counts"]):
-        return "its counts are not whole numbers from 0 up"
-    for name, facts in manifest["shards"].items():
-        if not _inside(name):
-            return f"{name!r} is not a file in the run folder"
-        if not isinstance(facts, dict) or not isinstance(facts.get("sha256"), str):
-            return f"shard {name!r} has no digest"
-        if not counts_are_sound(facts):
-            return f"the counts of shard {name!r} are not whole numbers from 0 up"
-    return _damaged_plan(manifest["plan"]) if "plan" in manifest else None
+def _refuse_null(value: Any) -> Any:
+    if value is None:
+        raise PydanticCustomError("null", "must not be null")
+    return value
 
 
-def counts_are_sound(facts: Any) -> bool:
-    """Return whether all counts noted for a shard are whole numbers from 0 up."""
-    return (
-        isinstance(facts, dict)
-        and all(is_count(facts[key]) for key in COUNTS if key in facts)
-        and _are_counts(facts.get("counts", {}))
-    )
-
-
-def _damaged_plan(plan: Any) -> str | None:
-    if not isinstance(plan, dict) or not all(is_count(plan.get(k)) for k in ("rows", "bits")):
-        return "its plan has no valid 'rows' or 'bits'"
-    if plan["bits"] > MOST_BITS:
-        return f"its plan has 2^{plan['bits']} shards, which is too many"
-    pieces = plan.get("pieces")
-    if not isinstance(pieces, list) or not all(isinstance(p, str) and PIECE.fullmatch(p) for p in pieces):
-        return "its plan has no list of pieces or lists a piece with a wrong name"
-    return None
-
-
-def is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(is_count(count) for count in value.values())
-
-
-def _inside(name: str) -> bool:
-    """Return whether a name stays in the run folder."""
+def _inside(name: str) -> str:
+    """Refuse a name that leaves the run folder."""
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\\" not in name and "\0" not in name
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise ValueError("not a file in the run folder")
+    return name
+
+
+MayBeMissing = BeforeValidator(_refuse_null)  # the default None stands for a missing key, not for null
+Count = Annotated[StrictInt, Field(ge=0)]
+OptionalCount = Annotated[Count | None, MayBeMissing]
+Counts = Annotated[Mapping[StrictStr, Count] | None, MayBeMissing]
+Text = Annotated[StrictStr | None, MayBeMissing]
+Texts = Annotated[Mapping[StrictStr, StrictStr] | None, MayBeMissing]
+Piece = Annotated[StrictStr, Field(pattern=r"^_work/rows-[0-9]{5,}-[0-9]{4,}\.arrow$")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardNote:
+    """What a shard stores about itself in its footer."""
+
+    rows: OptionalCount = None
+    customers: OptionalCount = None
+    solved: OptionalCount = None
+    copied: OptionalCount = None
+    size: OptionalCount = None
+    counts: Counts = None
+    detectors: Texts = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard(ShardNote):
+    """What the manifest stores about a shard."""
+
+    sha256: StrictStr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The division of an audit's customers into 2^bits shards."""
+
+    rows: Count
+    bits: Annotated[Count, Field(le=MOST_BITS)]
+    pieces: tuple[Piece, ...]
+    denied: OptionalCount = None
+    invalid: OptionalCount = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survival:
+    """The recourses of the earlier run that one method gave, and those that still work."""
+
+    method: StrictStr
+    alpha: StrictFloat | None
+    beta: StrictFloat | None
+    parameter: StrictFloat | None
+    given: Count
+    survived: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What the manifests of audits and sweeps have in common."""
+
+    kind: Literal["audit", "sweep"]
+    config: Mapping[StrictStr, Any]
+    config_hash: StrictStr
+    methods: Count
+    state: Literal["running", "complete"]
+    shards: Mapping[Annotated[StrictStr, AfterValidator(_inside)], Shard]
+    counts: Mapping[StrictStr, Count]
+    seed: OptionalCount = None
+    versions: Texts = None
+    resumed_with: Texts = None
+    validation: Text = None
+    seeds: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
+    report: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditManifest(Manifest):
+    forest_hash: StrictStr
+    schema_hash: StrictStr
+    data_hash: Text = None
+    other_hash: Text = None
+    training_hash: Mapping[StrictStr, StrictStr] | None = None  # null without training rows
+    inputs: Annotated[tuple[tuple[StrictStr, Count, StrictStr], ...] | None, MayBeMissing] = None
+    plan: Annotated[Plan | None, MayBeMissing] = None
+    answer_keys: Annotated[tuple[Mapping[StrictStr, Any], ...] | None, MayBeMissing] = None
+    detectors: Texts = None
+    previous: Text = None
+    survival: Annotated[tuple[Survival, ...] | None, MayBeMissing] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """The numbers of a sweep's grid that decide how many shards it has."""
+
+    trees: tuple[Count, ...]
+    simulations: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSettings:
+    sweep: Design
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepManifest(Manifest):
+    config: SweepSettings  # type: ignore[assignment]
+    data_hash: Mapping[StrictStr, StrictStr]
+
+
+KINDS = {"audit": AuditManifest, "sweep": SweepManifest}
+SHAPES = {shape: TypeAdapter[Any](shape) for shape in (ShardNote, Manifest, *KINDS.values())}
+
+
+def damage(manifest: Mapping[str, Any]) -> str | None:
+    """Return the first thing that is wrong with a manifest and its key, or None."""
+    kind = manifest.get("kind")
+    return _damage(KINDS.get(kind, Manifest) if isinstance(kind, str) else Manifest, manifest)
+
+
+def counts_are_sound(note: Any) -> bool:
+    """Return whether all counts noted for a shard are whole numbers from 0 up."""
+    return _damage(ShardNote, note) is None
+
+
+def _damage(shape: type[Any], document: Any) -> str | None:
+    try:
+        SHAPES[shape].validate_python(document)
+    except ValidationError as error:
+        return first_problem(error, shape)
+    return None

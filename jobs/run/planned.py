@@ -9,7 +9,7 @@ from typing import Any
 
 from ..inputs.errors import BadInput
 from .folder import RunFolder
-from .manifest_shape import MOST_BITS, is_count
+from .manifest_shape import MOST_BITS
 
 # What determines a run's rows. If any of these differs, the shard belongs to another run.
 IDENTITY = ("kind", "config_hash", "forest_hash", "schema_hash", "data_hash", "answer_keys")
@@ -28,15 +28,10 @@ def planned_shards(manifest: Mapping[str, Any]) -> list[str]:
     """Return the names of the shard files that the manifest plans."""
     if manifest["kind"] == "audit":
         return [shard_name(k) for k in range(2 ** manifest["plan"]["bits"])] if "plan" in manifest else []
-    grid, datasets = manifest["config"].get("sweep"), manifest.get("data_hash")
-    if not isinstance(grid, dict) or not isinstance(datasets, dict):
-        raise BadInput("the manifest of this sweep is damaged: it has no design")
-    trees: Any = grid.get("trees")
-    simulations: Any = grid.get("simulations")
-    if not isinstance(trees, list) or not all(map(is_count, [*trees, simulations])):
-        raise BadInput("the manifest of this sweep is damaged: its design has no trees or simulations")
-    if len(datasets) * len(trees) * simulations > 2**MOST_BITS:
-        raise BadInput("the manifest of this sweep is damaged: it plans too many shards")
+    datasets, grid = manifest["data_hash"], manifest["config"]["sweep"]
+    trees, simulations = grid["trees"], grid["simulations"]
+    if (planned := len(datasets) * len(trees) * simulations) > 2**MOST_BITS:
+        raise BadInput(f"the sweep plans {planned:,} shards, but at most {2**MOST_BITS:,} are allowed")
     return [
         unit_name(dataset, n_trees, simulation) + ".parquet"
         for dataset in datasets
@@ -85,9 +80,11 @@ def refuse_strays(run: RunFolder, manifest: Mapping[str, Any]) -> None:
     for folder in ("counterfactuals", "validation", "keys"):
         strays = [name for name in run.names(folder) if name.split("/", 1)[1] not in planned]
         if strays:
+            first, others = strays[0], len(strays) - 1
+            which = f"{first}, which does" if not others else f"{first} and {others} more, which do"
+            them = "them" if others else "it"
             raise BadInput(
-                f"{run.shown} holds {len(strays)} files that do not belong to this run, such as {strays[0]};"
-                " move them away or choose another output"
+                f"{run.shown} holds {which} not belong to this run; move {them} away or choose another output"
             )
 
 

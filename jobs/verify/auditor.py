@@ -104,11 +104,12 @@ class Inputs:
             own: Training | None = self.config.training
             return own
         stored = config.get("training")
-        if not isinstance(stored, Mapping) or not all(
-            isinstance(stored.get(k), str) for k in ("data", "label")
-        ):
+        if not isinstance(stored, Mapping):
             return None
-        return Training(stored["data"], stored["label"], stored.get("later"))
+        try:
+            return Training(**stored)
+        except (TypeError, ValueError):  # not what a run writes
+            return None
 
     def check(self, manifest: Mapping[str, Any], findings: Findings) -> None:
         """Compare the run's forest, schema and config with the auditor's."""

@@ -28,7 +28,7 @@ _SCHEMA = [f"robustcf/schema/{name}.py" for name in ("schema", "feature", "links
 _FOREST = ["robustcf/forest/files.py"]
 _TABLES = ["jobs/inputs/tables.py", "robustcf/schema/encode.py"]
 MODULES = {  # whose lines a parser is to reach
-    "config": ["jobs/inputs/config.py"],
+    "config": ["jobs/inputs/config.py", "jobs/inputs/field_types.py", "jobs/inputs/validation_error.py"],
     "schema": [*_SCHEMA, "robustcf/schema/coding.py"],
     "typed_csv": ["robustcf/datasets/typed_csv.py", "robustcf/datasets/column_text.py"],
     "customers_csv": _TABLES,
@@ -36,7 +36,7 @@ MODULES = {  # whose lines a parser is to reach
     "forest_head": _FOREST,
     "forest_trees": _FOREST,
     "forest_arrays": ["robustcf/forest/forest.py"],
-    "manifest": ["jobs/run/manifest_shape.py"],
+    "manifest": ["jobs/run/manifest_shape.py", "jobs/inputs/validation_error.py"],
     "shard": ["jobs/run/manifest_shape.py"],
 }
 

@@ -344,6 +344,14 @@ MANIFEST = json.dumps(
         "config": {"customers": {"cohort": ["sex"]}},
         "config_hash": "0" * 64,
         "methods": 3,
+        "forest_hash": "0" * 64,
+        "schema_hash": "0" * 64,
+        "seed": 0,
+        "versions": {"robustcf": "0.2.0"},
+        "inputs": [["customers.parquet", 1, "0"]],
+        "survival": [
+            {"method": "naive", "alpha": None, "beta": None, "parameter": None, "given": 2, "survived": 1}
+        ],
         "state": "running",
         "counts": {"optimal": 3},
         "shards": {"counterfactuals/shard-00000.parquet": {"size": 1, "sha256": "0", "counts": {"error": 1}}},

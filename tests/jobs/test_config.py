@@ -37,23 +37,30 @@ def audit(tmp_path: Path, **changes: Any) -> AuditConfig:
     [
         ({"colour": 1}, "unknown key 'colour'"),
         ({"model": AUDIT["model"] | {"voitng": "soft"}}, "model: unknown key 'voitng'"),
-        ({"model": AUDIT["model"] | {"voting": "loud"}}, "voting is 'loud'; choose among soft, hard"),
-        ({"model": AUDIT["model"] | {"favourable": [1]}}, "favourable must be text or a number"),
+        ({"model": AUDIT["model"] | {"voting": "loud"}}, "voting must be 'soft' or 'hard', not 'loud'"),
+        ({"model": AUDIT["model"] | {"favourable": [1]}}, "favourable must be text or a number, not [1]"),
         ({"customers": {}}, "customers: key 'data' is missing"),
-        ({"customers": 3}, "expected a table, not 3"),
+        ({"customers": {"dta": "c"}}, "customers: unknown key 'dta'; allowed keys: data, id, cohort"),
+        ({"training": {"data": "t", "lable": "y"}}, "unknown key 'lable'; allowed keys: data, label, later"),
+        ({"customers": {"data": "c", "cohort": ["sex", 3]}}, "customers: cohort must be text, not 3"),
+        ({"model": {"favourable": 1}}, "model: give either forest or file"),
+        ({"model": {"favourable": 1, "forest": "f"}}, "model: a forest folder also needs a schema"),
+        ({"solver": {"memory_limit": -0.5}}, "solver: memory_limit must be at least 0, not -0.5"),
+        ({"method": [3]}, "method must be a table, not 3"),
+        ({"customers": 3}, "customers must be a table, not 3"),
         ({"customers": {"data": 3}}, "data must be text, not 3"),
         ({"customers": {"data": "c", "cohort": "sex"}}, "cohort must be a list"),
-        ({"seed": -1}, "seed is -1"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
         ({"seed": True}, "seed must be a whole number, not True"),
         ({"shared": 1}, "shared must be true or false"),
-        ({"solver": {"time_limit": 0}}, "time_limit must be positive"),
+        ({"solver": {"time_limit": 0}}, "time_limit must be greater than 0, not 0"),
         ({"solver": {"threads": 0}}, "threads must be at least 1"),
         ({"solver": {"name": "cplex"}}, "name is 'cplex'"),
         ({"validation": {"scenarios": ["tomorrow"]}}, "unknown scenario 'tomorrow'"),
         ({"validation": {"scenarios": ["same-data"] * 2}}, "listed twice"),
         ({"validation": {"forests": 0}}, "forests must be at least 1"),
         ({"keep_valid": True}, "needs a previous run"),
-        ({"shard": {"rows": 0}}, "rows must be positive"),
+        ({"shard": {"rows": 0}}, "rows must be at least 1, not 0"),
         (
             {"training": {"data": "t", "label": "y"}, "validation": {"scenarios": ["evolving"]}},
             "training.later",
@@ -125,6 +132,17 @@ def test_the_hash_is_of_what_decides_the_rows(tmp_path: Path) -> None:
         assert config_hash(audit(tmp_path, **other)) != base
 
 
+def test_the_hash_of_a_config_is_the_one_of_earlier_versions(tmp_path: Path) -> None:
+    """Runs that robustcf 0.2.0 began can be resumed only if it stays the same."""
+    model = {"forest": "s3://b/f", "schema": "s3://b/s.toml", "favourable": "good"}
+    methods = [{"name": "naive"}, {"name": "direct-saa", "alpha": [0.2, 0.05]}]
+    found = audit(tmp_path, model=model, customers={"data": "s3://b/c.parquet"}, method=methods)
+    assert config_hash(found) == "0266795eb03bab4cae10102bf7365f0b0c19cefb58922ec110e291099b5d2a38"
+    config = {"output": "run", "sweep": {"datasets": ["a"], "first_share": 1}, "method": methods, "seed": 3}
+    found = read_config(SweepConfig, write_config(tmp_path / "s.toml", config))
+    assert config_hash(found) == "d7c95a16cbbeb168044a4e832f6961f0a409ded237ab7c4870faaa591248d223"
+
+
 def test_credentials_are_never_kept(tmp_path: Path) -> None:
     address = "s3://AKIA:hush@bucket/run?endpoint_override=localhost:9&secret_key=hush"
     kept = str(config_as_json(audit(tmp_path, output=address, previous=address)))
@@ -136,7 +154,7 @@ def test_credentials_are_never_kept(tmp_path: Path) -> None:
 def test_a_sweep_needs_sensible_counts(tmp_path: Path) -> None:
     for changes, words in (
         ({"trees": [0]}, "trees"),
-        ({"rows": 0}, "counts"),
+        ({"rows": 0}, "rows must be at least 1, not 0"),
         ({"first_share": 2.0}, "share"),
     ):
         config = SWEEP | {"sweep": {"datasets": ["a"], **changes}}

@@ -110,9 +110,12 @@ def test_files_that_the_manifest_does_not_plan_are_neither_read_nor_removed(worl
     report_folder(str(run))
     refused(
         world / "audit.toml",
-        "1 files that do not belong to this run",
-        "shard-00077.parquet",
-        "move them away",
+        "holds counterfactuals/shard-00077.parquet, which does not belong to this run; move it away",
+    )
+    shutil.copy(stray, run / "counterfactuals/shard-00078.parquet")
+    refused(
+        world / "audit.toml",
+        "shard-00077.parquet and 1 more, which do not belong to this run; move them away",
     )
     assert stray.exists()
 
