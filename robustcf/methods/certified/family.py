@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from robustcf.certificate.design import Design
-from robustcf.counterfactual import SCORE_TOLERANCE
 from robustcf.forest.join import join_forests
 from robustcf.methods.base import Setting
 from robustcf.methods.certified.ladder import Ladder, Pool
@@ -16,6 +15,7 @@ from robustcf.methods.certified.search import LevelSearch
 from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.threshold_family import Thresholds
 from robustcf.methods.thresholds import Naive
+from robustcf.support.tolerances import reached
 
 OPTIMISM = 0.25  # the search uses the pool if the pilot does not confirm this share of a point's excess score
 
@@ -67,6 +67,6 @@ class CertifiedPoints:
             return []
         pool = self.explained if found.pool_trees == len(self.explained.forest) else self.pooled
         score = float(pool.forest.score(encoded[None, :], row.target, self.voting)[0])
-        if score < found.level - SCORE_TOLERANCE * found.pool_trees:
+        if not reached(score, found.level, found.pool_trees):
             return [f"the pool gives the point the score {score}, below its level {found.level}"]
         return []
