@@ -75,8 +75,8 @@ class Explainer:
         The user's own model, such as `ReadModel.judge(schema)`. It decides on raw rows and raw points
         instead of the forest. A row that it decides differently, or a point that it does not accept,
         gets the status `error` with a reason.
-    fresh : FreshForests, optional
-        Forests for `Certified` (`rc.train_fresh`). By default they are trained on the training rows.
+    fresh : sequence of FreshForests
+        Forests for `Certified` (`rc.train_fresh`). Missing ones are trained on the training rows.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Explainer:
         training: tuple[np.ndarray, np.ndarray] | None = None,
         best_score: bool = True,
         judge: Judge | None = None,
-        fresh: FreshForests | None = None,
+        fresh: Sequence[FreshForests] = (),
     ) -> None:
         self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
         if not self.methods:

@@ -15,6 +15,7 @@ from ..inputs.model_file import ModelFile, model_and_schema
 from ..inputs.tables import Plan, plan_table
 from ..run.detectors import asks_isolation, store_from
 from ..run.forests import store_forest
+from ..run.fresh import designs_of
 from ..run.planned import run_fingerprint, shard_name
 from ..run.previous import Previous, open_previous
 from ..run.question import Question
@@ -28,6 +29,7 @@ from ..validate.forests import (
     score_shard,
     seeds_for,
 )
+from .certify import train_fresh_forests
 from .plan import FirstPass
 from .scan import columns_of
 from .shard import AuditJob, explain_shard, pilot
@@ -72,7 +74,10 @@ def _check(config: AuditConfig, question: Question, forest: Forest, schema: Sche
         plan_table(config.training.data, [config.training.label, *schema.names])
         if config.training.later is not None:
             plan_table(config.training.later, [config.training.label, *schema.names])
-        check_trainable(forest, config.validation.scenarios)
+        certified = [design.scenario for design in designs_of(question)]
+        check_trainable(forest, [*config.validation.scenarios, *certified])
+        if config.training.later is None and any(m.needs_later_rows for m in question.methods):
+            raise BadInput("a certificate for 'evolving' needs the rows collected since: set training.later")
     if without_training:
         Explainer(forest, schema, without_training, target=question.target, solver=question.solver)
     for name in (*config.customers.cohort, config.customers.id):
@@ -102,6 +107,7 @@ class AuditWork(Work):
         self.validates = config.training is not None
         self.previous = config.previous
         self.scenarios = seeds_for(config.seed, config.validation)
+        self.fresh_ref: Any = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -144,7 +150,7 @@ class AuditWork(Work):
             self.question.answer_keys(
                 self.forest.fingerprint,
                 self.schema.fingerprint,
-                None if digest is None else digest["first"],
+                digest,
                 run.manifest["versions"],
             )
         )
@@ -158,9 +164,19 @@ class AuditWork(Work):
 
     def _pilot(self, run: Run, plan: dict[str, Any]) -> float:
         """Return the measured seconds per rejected customer."""
-        task = run.tasks.start(pilot, self._job(run, plan), self.forest_ref, self.training_ref, solves=True)
+        arguments = (self._job(run, plan), self.forest_ref, self.training_ref, self._fresh(run))
+        task = run.tasks.start(pilot, *arguments, solves=True)
         seconds: float = run.tasks.result(task)
         return seconds
+
+    def _fresh(self, run: Run) -> Any:
+        """Return a reference to the fresh forests for certificates; train them on the first call."""
+        if self.fresh_ref is None:
+            pipeline = self.file is not None
+            self.fresh_ref = train_fresh_forests(
+                run, self.question, self.forest, self.forest_ref, self.training_ref, pipeline
+            )
+        return self.fresh_ref
 
     def _job(self, run: Run, plan: dict[str, Any], fingerprint: str = "") -> AuditJob:
         return AuditJob(
@@ -198,6 +214,8 @@ class AuditWork(Work):
             run.journal.write()
         if "detectors" not in manifest:
             manifest["detectors"] = self._store_detectors(run)
+        if manifest["state"] != "complete":
+            self._fresh(run)
         self.job_ref = run.tasks.put(self._job(run, manifest["plan"], run_fingerprint(manifest)))
 
     def _store_detectors(self, run: Run) -> dict[str, str]:
@@ -209,7 +227,7 @@ class AuditWork(Work):
         return stored
 
     def explain(self, run: Run, shard: str) -> Any:
-        arguments = (self.job_ref, self.forest_ref, self.training_ref, self.numbers[shard])
+        arguments = (self.job_ref, self.forest_ref, self.training_ref, self.fresh_ref, self.numbers[shard])
         return run.tasks.start(explain_shard, *arguments, solves=True)
 
     def about_validation(self, run: Run) -> dict[str, Any]:

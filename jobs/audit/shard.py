@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from robustcf import Counterfactual, Forest, Judge, Schema
+from robustcf import Counterfactual, Forest, FreshForests, Judge, Schema
 from robustcf.schema.encode import encode, read_rows
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
@@ -64,7 +64,9 @@ def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
     return None if training is None else (training.X[training.first], training.y[training.first])
 
 
-def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> ShardDone:
+def explain_shard(
+    job: AuditJob, forest: Forest, training: Any, fresh: Sequence[FreshForests] | None, number: int
+) -> ShardDone:
     """Explain the customers in the shard's range of hashes and publish their rows."""
     low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
     tables = read_range(job.run, job.pieces, low, high)
@@ -72,7 +74,7 @@ def explain_shard(job: AuditJob, forest: Forest, training: Any, number: int) -> 
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
     first, place = distinct(read.numbers, usable)
-    answers = _Answers(job, forest, training, frame, read.numbers, usable, first)
+    answers = _Answers(job, forest, training, fresh or (), frame, read.numbers, usable, first)
     if job.previous is not None:
         answers.use_earlier(number)
     answers.solve_rest()
@@ -97,12 +99,13 @@ class _Answers:
         job: AuditJob,
         forest: Forest,
         training: Any,
+        fresh: Sequence[FreshForests],
         frame: pd.DataFrame,
         numbers: np.ndarray,
         usable: np.ndarray,
         first: np.ndarray,
     ) -> None:
-        self.job, self.forest, self.training = job, forest, _pair(training)
+        self.job, self.forest, self.training, self.fresh = job, forest, _pair(training), fresh
         self.frame, self.numbers, self.usable, self.first = frame, numbers, usable, first
         self.tables: list[pa.Table] = []
         self.length = 0
@@ -140,7 +143,7 @@ class _Answers:
     def _keep(self, keys: dict[int, bytes], earlier: Earlier) -> None:
         """Keep earlier points that pass all the checks of a new answer."""
         question = self.job.question
-        kept = [j for j, method in enumerate(question.methods) if method.proves]
+        kept = [j for j, method in enumerate(question.methods) if method.keepable]
         names = [question.keys[j] for j in kept]
         rows = [d for d, key in keys.items() if any((key, name) in earlier.changes for name in names)]
         if not rows:
@@ -200,7 +203,13 @@ class _Answers:
         for methods, rows in missing.items():
             chosen = [self.job.question.methods[j] for j in methods]
             explainer = explainer_for(
-                self.job.question, self.forest, self.job.schema, self.training, chosen, self.job.judge
+                self.job.question,
+                self.forest,
+                self.job.schema,
+                self.training,
+                chosen,
+                self.job.judge,
+                self.fresh,
             )
             batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
             limits = allowance(self.job.question, len(methods))
@@ -303,9 +312,13 @@ def _publish(
     return ShardDone(file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied)
 
 
-def pilot(job: AuditJob, forest: Forest, training: Any, rows: int = 10) -> float:
+def pilot(
+    job: AuditJob, forest: Forest, training: Any, fresh: Sequence[FreshForests] | None, rows: int = 10
+) -> float:
     """Return the seconds per rejected customer, measured on a few of them."""
-    explainer = explainer_for(job.question, forest, job.schema, _pair(training), judge=job.judge)
+    explainer = explainer_for(
+        job.question, forest, job.schema, _pair(training), judge=job.judge, fresh=fresh or ()
+    )
     for name in job.pieces[:4]:
         tables = read_range(job.run, [name], 0, 2**64)
         frame, _, _ = _customers(job, tables)

@@ -10,6 +10,21 @@ import pyarrow as pa
 CHANGE = pa.struct(
     [("feature", pa.string()), ("before", pa.string()), ("after", pa.string()), ("delta", pa.float64())]
 )
+CERTIFICATE = pa.struct(
+    [
+        ("certified", pa.bool_()),
+        ("agreeing", pa.int32()),
+        ("forests", pa.int32()),
+        ("lower_bound", pa.float64()),
+        ("delta", pa.float64()),
+        ("scenario", pa.string()),
+        ("n_trees", pa.int32()),
+        ("test", pa.string()),
+        ("level", pa.float64()),
+        ("pool_score", pa.float64()),
+        ("pool_trees", pa.int32()),
+    ]
+)
 COUNTERFACTUALS = pa.schema(
     [
         ("dataset", pa.string()),
@@ -42,6 +57,7 @@ COUNTERFACTUALS = pa.schema(
         ("solver", pa.string()),
         ("seconds", pa.float64()),
         ("nodes", pa.int64()),
+        ("certificate", CERTIFICATE),
     ]
 )
 KEYS = ("dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees")
@@ -54,6 +70,13 @@ VALIDATION = pa.schema(
     ]
 )
 ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
+
+
+def completed(table: pa.Table) -> pa.Table:
+    """Return a table of counterfactuals with the columns that older runs lack, empty."""
+    if "certificate" in table.schema.names or "nodes" not in table.schema.names:
+        return table
+    return table.append_column("certificate", pa.nulls(len(table), CERTIFICATE))
 
 
 def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -150,7 +150,7 @@ def finished_shards(
     return done
 
 
-NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors")
+NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors", "fresh")
 
 
 def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, dict[str, Any]]]:
@@ -187,6 +187,7 @@ class ShardDone:
     solved: int
     copied: int
     detectors: dict[str, str] = field(default_factory=dict)
+    fresh: str = ""  # a digest of the fresh forests of a sweep's certificates
 
 
 def facts_of(done: ShardDone) -> dict[str, Any]:

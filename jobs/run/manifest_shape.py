@@ -62,6 +62,7 @@ class ShardNote:
     size: OptionalCount = None
     counts: Counts = None
     detectors: Texts = None
+    fresh: Text = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,28 @@ class Survival:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FreshForest:
+    """One forest that was trained for certificates."""
+
+    kind: Literal["pool", "pilot", "certification"]
+    number: Count
+    seed: Count
+    trees: Count
+    fingerprint: StrictStr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certification:
+    """The fresh forests of one design."""
+
+    scenario: StrictStr
+    forests: Count
+    pool: Count
+    pilot: Count
+    trained: tuple[FreshForest, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What the manifests of audits and sweeps have in common."""
 
@@ -124,6 +147,7 @@ class AuditManifest(Manifest):
     plan: Annotated[Plan | None, MayBeMissing] = None
     answer_keys: Annotated[tuple[Mapping[StrictStr, Any], ...] | None, MayBeMissing] = None
     detectors: Texts = None
+    certificates: Annotated[tuple[Certification, ...] | None, MayBeMissing] = None
     previous: Text = None
     survival: Annotated[tuple[Survival, ...] | None, MayBeMissing] = None
 

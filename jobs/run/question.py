@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from robustcf import Counterfactual, Explainer, Forest, Judge, Schema
+from robustcf import Counterfactual, Explainer, Forest, FreshForests, Judge, Schema
 from robustcf.forest.forest import Label
 from robustcf.methods.answer_key import answer_key, training_digest
 from robustcf.schema.encode import encode, read_rows
@@ -39,9 +39,17 @@ class Question:
         return [method_key(method) for method in self.methods]
 
     def answer_keys(
-        self, forest: str, schema: str, training: str | None, versions: Mapping[str, str]
+        self, forest: str, schema: str, training: Mapping[str, str] | None, versions: Mapping[str, str]
     ) -> list[str]:
-        """Return the answer key of each method (see `robustcf.methods.answer_key`)."""
+        """Return the answer key of each method (see `robustcf.methods.answer_key`).
+
+        `training` has a digest of the explained forest's rows, "first", and one of "all" rows.
+        """
+
+        def digest(method: Any) -> str | None:
+            part = "all" if method.needs_later_rows else "first"
+            return None if training is None else training[part]
+
         return [
             answer_key(
                 method,
@@ -51,7 +59,7 @@ class Question:
                 voting=self.voting,
                 solver=self.solver,
                 seed=self.seed,
-                training=training,
+                training=digest(method),
                 versions=versions,
             )
             for method in self.methods
@@ -70,12 +78,14 @@ def explainer_for(
     training: tuple[np.ndarray, np.ndarray] | None = None,
     methods: Sequence[Any] | None = None,
     judge: Judge | None = None,
+    fresh: Sequence[FreshForests] = (),
 ) -> Explainer:
     """Return this process's explainer for the forest; build it on first use."""
     chosen = question.methods if methods is None else tuple(methods)
     used = training if any(method.needs_training for method in chosen) else None
     rows = used and training_digest(*used)
-    key = (forest.fingerprint, schema.fingerprint, question, chosen, rows, judge)
+    trained = tuple(one.fingerprint for one in fresh)
+    key = (forest.fingerprint, schema.fingerprint, question, chosen, rows, judge, trained)
     if key not in _explainers:
         while len(_explainers) >= MOST_EXPLAINERS:
             _explainers.pop(next(iter(_explainers)))
@@ -91,6 +101,7 @@ def explainer_for(
             seed=question.seed,
             training=used,
             judge=judge,
+            fresh=fresh,
         )
     return _explainers[key]
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from .columns import completed
 from .folder import RunFolder
 
 Folder = Literal["counterfactuals", "validation", "keys", "summary"]
@@ -19,7 +20,8 @@ BLOCK = 16_384  # rows at a time
 def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a whole file of one of the run's tables."""
     with run.open_parquet(f"{folder}/{name}") as file:
-        return file.read(columns=None if columns is None else list(columns))
+        table = file.read(columns=None if columns is None else list(columns))
+    return completed(table) if folder == "counterfactuals" and columns is None else table
 
 
 def read_blocks(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from robustcf import Counterfactual, Forest, Schema
+from robustcf import Certificate, Counterfactual, Forest, Schema
 from robustcf.forest.forest import Label
 from robustcf.schema.schema import Feature
+
+from .columns import CERTIFICATE
 
 Key = tuple[str, float | None, float | None, float | None]
 
@@ -85,7 +88,14 @@ def as_row(
         "solver": cf.solver,
         "seconds": cf.seconds,
         "nodes": cf.nodes,
+        "certificate": None if cf.certificate is None else certificate_as_row(cf.certificate),
     }
+
+
+def certificate_as_row(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as a value of its column; α is the row's own."""
+    values = asdict(certificate)
+    return {part.name: values[part.name] for part in CERTIFICATE}
 
 
 def _number(value: float | None) -> float | None:

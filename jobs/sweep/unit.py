@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from robustcf import Counterfactual, Forest
+from robustcf import Counterfactual, Forest, FreshForests, train_fresh
 from robustcf.datasets import Dataset
 from robustcf.validate import derive_seed, first_rows
 
@@ -20,6 +20,7 @@ from ..run.columns import COUNTERFACTUALS, as_table
 from ..run.detectors import store_detectors
 from ..run.folder import RunFolder
 from ..run.forests import store_forest, stored_forest
+from ..run.fresh import designs_of
 from ..run.manifest import ShardDone
 from ..run.planned import unit_name
 from ..run.question import Question, allowance, explainer_for, stopped_answers
@@ -96,10 +97,21 @@ def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
     return forest
 
 
+def fresh_of(job: SweepJob, forest: Forest, rows: TrainingRows, unit: Unit) -> list[FreshForests]:
+    """Train the fresh forests of a simulation's certificates."""
+    seed = derive_seed(job.seed, "fresh", unit.dataset, unit.simulation, unit.n_trees)
+    return [
+        train_fresh(forest, rows.X, rows.y, design, first=rows.first, seed=seed, threads=job.question.threads)
+        for design in designs_of(job.question)
+    ]
+
+
 def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> ShardDone:
     """Explain the simulation's rows with every method and publish the shard."""
     rows = split(job, data, unit.simulation)
-    explainer = explainer_for(job.question, forest, data.schema, (rows.X[rows.first], rows.y[rows.first]))
+    fresh = fresh_of(job, forest, rows, unit)
+    first = rows.X[rows.first], rows.y[rows.first]
+    explainer = explainer_for(job.question, forest, data.schema, first, fresh=fresh)
     chosen = explained_rows(job.seed, data, job.grid.rows, unit.simulation)
 
     def solve(batch: list[int], tick: Tick) -> list[Counterfactual]:
@@ -126,9 +138,8 @@ def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> Sh
     ]
     counts = dict(sorted(Counter(row["status"] for row in made).items()))
     facts: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}
-    first = rows.X[rows.first], rows.y[rows.first]
     kept = store_detectors(job.run, job.question, forest, *first, unit.shard.removesuffix(".parquet"))
-    facts["detectors"] = kept
+    facts |= {"detectors": kept, "fresh": "-".join(one.fingerprint for one in fresh)}
     note = facts | {"counts": counts, "run": job.fingerprint}
     file = job.run.publish_table(f"counterfactuals/{unit.shard}", as_table(made, COUNTERFACTUALS), note)
     return ShardDone(file, counts=counts, **facts)

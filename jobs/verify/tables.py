@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from robustcf.verify import Block, Changes, Findings
 from robustcf.verify.findings import short
 
-from ..run.columns import COUNTERFACTUALS, KEYS
+from ..run.columns import COUNTERFACTUALS, KEYS, completed
 from ..run.folder import BROKEN, RunFolder
 
 BLOCK = 32_768  # rows checked at a time
@@ -41,10 +41,11 @@ def read_whole(
             findings.add("digest", f"{name}: sha256: stored {short(stored)}, recomputed {digest}")
     try:
         with pq.ParquetFile(pa.BufferReader(content)) as file:
-            if not file.schema_arrow.equals(schema):
-                findings.add("columns", f"{name}: {_difference(file.schema_arrow, schema)}")
+            table = completed(file.read(use_threads=False))
+            if not table.schema.equals(schema):
+                findings.add("columns", f"{name}: {_difference(table.schema, schema)}")
                 return None
-            return file.read(use_threads=False)
+            return table
     except BROKEN as error:
         findings.add("files", f"{name}: not a readable Parquet file: {first_line(error)}")
         return None

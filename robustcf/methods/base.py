@@ -7,7 +7,7 @@ solver: a family is imported only when it is built.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +40,9 @@ class Method:
     proves: ClassVar[bool] = True  # False for heuristics, which prove nothing
     promises: ClassVar[bool] = False  # whether it aims at robustness against retraining
     voting: Voting | None = None  # the votes it counts; None means the explainer's
+    design: Design | None = None  # the fresh forests that it needs
+    keepable: ClassVar[bool] = True  # whether an earlier point that passes its checks is an answer
+    needs_later_rows: bool = False  # whether rows collected after the training determine its answers
 
     # Every method has these three; they identify its rows in a run's tables.
     if TYPE_CHECKING:
@@ -85,7 +88,7 @@ class Setting:
     seed: int
     training: Training | None = None
     threads: int = 1
-    fresh: FreshForests | None = None  # for certificates; trained when needed if None
+    fresh: Sequence[FreshForests] = ()  # for certificates; missing ones are trained when needed
     _thresholds: dict[Voting, Thresholds] = field(default_factory=dict)
 
     def thresholds(self, voting: Voting | None = None) -> Thresholds:
@@ -101,8 +104,9 @@ class Setting:
         """Return the fresh forests of a design; train them if they were not given."""
         from robustcf.certificate.fresh import train_for_explainer
 
-        if self.fresh is not None and self.fresh.design == design:
-            return self.fresh
+        for given in self.fresh:
+            if given.design == design:
+                return given
         return train_for_explainer(self.forest, self.rows.X, self.rows.y, design, self.seed, self.threads)
 
     @property

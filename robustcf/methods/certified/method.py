@@ -75,6 +75,7 @@ class Certified(Method):
     symbol = "δ"
     needs_training = True
     promises = True
+    keepable = False
     beta = None
 
     def __post_init__(self) -> None:
@@ -118,7 +119,12 @@ class Certified(Method):
         return forests_needed(self.alpha, self.delta_each)
 
     @property
-    def design(self) -> Design:
+    def needs_later_rows(self) -> bool:  # type: ignore[override]
+        return self.scenario == "evolving"
+
+    @property
+    def design(self) -> Design:  # type: ignore[override]
+        """The fresh forests that the method needs."""
         return Design(self.scenario, self.forests, self.pool, self.pilot)
 
     def threshold(self, n_trees: int) -> float:

@@ -51,6 +51,7 @@ class RobX(Method):
     symbol = "τ"
     needs_training = True
     proves = False
+    keepable = False
     alpha = None
     beta = None
 
