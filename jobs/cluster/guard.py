@@ -4,9 +4,8 @@ A hang, a crash or a memory leak then costs one row only.
 
 The worker forks, so the child already has the libraries and the compiled forest. The child solves one
 batch after another. The worker watches the current row, its start time and the child's memory. A row
-whose child the worker killed is not retried. A row whose child died by itself is retried once: an
-operator or the kernel's memory killer may have killed the child. Outside Linux there is no fork, and
-rows are solved in the worker, unguarded.
+whose child the worker killed is not retried. A row whose child died by itself is retried (see `retries`).
+Outside Linux there is no fork, and rows are solved in the worker, unguarded.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Literal
 
 import numpy as np
+
+from .retries import ROW_RETRIES
 
 GUARDED = sys.platform == "linux"
 OUTSIDE = -1  # no row is being solved: the child reads or checks the batch
@@ -97,7 +98,7 @@ def guarded(
                     continue
                 row, others = batch[at], [part for part in (batch[at + 1 :], batch[:at]) if part]
                 deaths[row] += 1
-                if died.stopped is None and deaths[row] == 1:
+                if died.stopped is None and deaths[row] <= ROW_RETRIES:
                     todo.extendleft([*others, [row]])
                     continue
                 todo.extendleft(others)

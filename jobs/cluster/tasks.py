@@ -1,4 +1,4 @@
-"""Run Ray tasks with retries and a bounded number of pending tasks.
+"""Run Ray tasks with retries (see `retries`) and a bounded number of pending tasks.
 
 The window follows lenskit's limiter.
 """
@@ -6,26 +6,17 @@ The window follows lenskit's limiter.
 from __future__ import annotations
 
 import random
-import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..inputs.config import SolverChoice
 from ..inputs.errors import BadInput, TaskFailed
+from .retries import RETRIES, TRANSIENT, retried_by_ray
 from .signals import stop_if_asked
 from .threads import pinned
 
 T = TypeVar("T")
-TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
-RETRIES = 3
 LOOK = 1.0  # seconds between two checks whether the run must stop
-PAUSE = 3.0  # seconds before failed storage is tried again
-# Object stores raise OSError without a subclass; errors with these texts are temporary.
-TEMPORARY = re.compile(
-    r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT)"
-    r"|HTTP status 5\d\d|Retry policy exhausted|[Cc]onnection (reset|refused|timed out)"
-)
 
 
 def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
@@ -129,27 +120,8 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
                 "the output is a local path and the cluster has several nodes; "
                 "if they share it, set shared = true"
             )
-    with pinned(threads, affinity):
-        try:
-            return function(*arguments)
-        except OSError as error:
-            if isinstance(error, TRANSIENT) or TEMPORARY.search(str(error)):
-                time.sleep(PAUSE * (0.5 + random.random()))
-                raise ConnectionError(str(error)) from None
-            raise
-
-
-def with_retries(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function in the driver, with the retries of a task."""
-    for _ in range(RETRIES):
-        try:
-            return function(*arguments)
-        except OSError as error:
-            if not isinstance(error, TRANSIENT) and not TEMPORARY.search(str(error)):
-                raise
-            stop_if_asked()
-            time.sleep(PAUSE)
-    return function(*arguments)
+    with pinned(threads, affinity), retried_by_ray():
+        return function(*arguments)
 
 
 def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:

@@ -40,8 +40,8 @@ from pyarrow import fs
 
 from robustcf.support.documents import parse_json
 
+from ..cluster.retries import CLAIM_RETRIES, with_retries
 from ..cluster.signals import ask_to_stop, stop_if_asked
-from ..cluster.tasks import with_retries
 from ..inputs.errors import BadInput, TaskFailed, one_line
 from .folder import RunFolder
 
@@ -151,7 +151,7 @@ class _Claim:
         self._withdraw()
 
     def _publish(self) -> None:
-        for _ in range(100):  # another run may remove the folder before our claim is in it
+        for _ in range(1 + CLAIM_RETRIES):  # another run may remove the folder before our claim is in it
             with suppress(FileNotFoundError):
                 with_retries(self.run.publish, f"{FOLDER}/{self.name}", self.content)
                 self.renewed = time.monotonic()

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from robustcf.support.documents import parse_json
 
-from ..cluster.tasks import Tasks, with_retries
+from ..cluster.retries import with_retries
+from ..cluster.tasks import Tasks
 from ..inputs.config import config_as_json, config_hash, methods_of
 from ..inputs.errors import BadInput, TaskFailed, one_line
 from ..terminal.progress import stage
