@@ -129,8 +129,7 @@ def _check_unchanged(run: RunFolder, manifest: dict[str, Any], hashes: dict[str,
 def _content(data: Dataset) -> str:
     import hashlib
 
-    X = np.ascontiguousarray(data.encode(data.X))
-    return hashlib.sha256(X.tobytes() + data.y.tobytes()).hexdigest()
+    return hashlib.sha256(data.encoded.tobytes() + data.y.tobytes()).hexdigest()
 
 
 def _go(
@@ -228,7 +227,7 @@ def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
     others = np.setdiff1d(np.arange(len(data)), explained_rows(job.seed, data, job.grid.rows, simulation))
     seed = derive_seed(job.seed, "first", data.name, simulation)
     first = first_rows(len(others), job.grid.first_share, seed)
-    return TrainingRows(data.encode(data.X)[others], data.y[others], first)
+    return TrainingRows(data.encoded[others], data.y[others], first)
 
 
 def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:
