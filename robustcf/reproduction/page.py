@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from robustcf.methods.registry import title_of
 from robustcf.reproduction import targets
 from robustcf.reproduction.markdown import figure_link, markdown, percent, points
 from robustcf.reproduction.material import Material
@@ -27,7 +28,7 @@ LABELS = tuple(targets.label_of(*family) for family in targets.FAMILIES)
 def page(material: Material, figures: Sequence[str]) -> str:
     """Return the page in Markdown; it links the figures in `figures/`."""
     parts = [
-        "# The paper, reproduced",
+        "# Reproduction of the paper",
         _what_was_run(material),
         _datasets(material),
         _naive(material, figures),
@@ -191,7 +192,7 @@ def _pareto(material: Material, figures: Sequence[str]) -> str:
         lines.append(
             {
                 "data set": dataset,
-                "benchmark": method,
+                "benchmark": title_of(str(method), None, None, None),
                 "rows": int(own["rows"].iloc[0]),
                 "settings dominated": f"{int(own['dominated'].sum())} of {len(own)}",
                 "not above the front": f"{int((own['margin'] > -ROUNDING).sum())} of {len(own)}",

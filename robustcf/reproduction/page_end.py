@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from robustcf.methods.registry import title_of
 from robustcf.reproduction.markdown import figure_link, markdown, percent
 from robustcf.reproduction.material import Material
 from robustcf.reproduction.paper import short
@@ -54,7 +55,7 @@ def _by_method(summary: pd.DataFrame, recourse: bool = False) -> str:
     for dataset, own in summary.groupby("dataset", sort=False):
         line: dict[str, Any] = {"data set": f"{dataset} ({short(str(dataset))})"}
         for row in own.to_dict("records"):
-            name = row["method"] + ("" if pd.isna(row["alpha"]) else f" α={row['alpha']:g}")
+            name = title_of(row["method"], None if pd.isna(row["alpha"]) else row["alpha"], None, None)
             ends = f"{percent(row['validity_low'])} to {percent(row['validity_high'])}"
             line[name] = f"{percent(row['validity'])} ({ends})"
             if recourse:
