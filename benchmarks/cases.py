@@ -14,8 +14,8 @@ from sklearn.ensemble import RandomForestClassifier
 import robustcf as rc
 from robustcf.datasets import Dataset
 from robustcf.forest.forest import Label
+from robustcf.problem.build import leaf_votes, votes_needed
 from robustcf.problem.cells import Geometry, compile_geometry
-from robustcf.problem.problem import leaf_votes, votes_needed
 from robustcf.schema.encode import encode, read_rows
 
 ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from robustcf.explain import Explainer
+from robustcf.problem.build import build_problem
 from robustcf.problem.moves import moves_of
-from robustcf.problem.problem import Problem, build_problem, choice_within, reduce
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import choice_within, reduce
 from robustcf.solve import Limits, Solution, SolverError, get_engine
 from robustcf.solve.contract import cheapest, settle
 from robustcf.solve.grid import solve_grid

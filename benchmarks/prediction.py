@@ -58,7 +58,7 @@ def measure(
 ) -> list[Line]:
     """Explain random rows of a data set, retrain forests, and compare the validities."""
     data = rc.datasets.load(name)
-    X = data.encode(data.X)
+    X = data.encoded
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(data), rows, replace=False)
     forest = rc.Forest.from_sklearn(RandomForestClassifier(100, max_depth=4, random_state=0).fit(X, data.y))

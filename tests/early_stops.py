@@ -13,10 +13,12 @@ import pytest
 
 import robustcf as rc
 from robustcf.methods.isolation import first_points as starts
-from robustcf.problem.problem import Problem, restrict
-from robustcf.solve import Limits, engine, grid
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import restrict
+from robustcf.solve import Limits, branch_and_bound, grid
+from robustcf.solve.formulation import Milp
 from robustcf.solve.highs import Highs
-from robustcf.solve.milp import Milp, MilpResult
+from robustcf.solve.milp import MilpResult
 from tests.plausible_by_hand import Expected
 
 IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "HEIGHT": 4, "CHUNK": 2, "ENUMERATE": 0}
@@ -46,7 +48,7 @@ def impatient(settings: dict[str, float]) -> Iterator[None]:
     """Engine settings under which small problems take every path of the search."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
-            patch.setattr(engine, name, value)
+            patch.setattr(branch_and_bound, name, value)
         yield
 
 

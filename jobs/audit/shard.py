@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from robustcf import Counterfactual, Forest, FreshForests, Judge, Schema
-from robustcf.schema.encode import encode, read_rows
+from robustcf.schema.encode import Rows, encode, read_rows
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from ..inputs.model_file import ModelFile, judge_of
@@ -74,7 +74,7 @@ def explain_shard(
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
     first, place = distinct(read.numbers, usable)
-    answers = _Answers(job, forest, training, fresh or (), frame, read.numbers, usable, first)
+    answers = _Answers(job, forest, training, fresh or (), frame, read, usable, first)
     if job.previous is not None:
         answers.use_earlier(number)
     answers.solve_rest()
@@ -101,12 +101,13 @@ class _Answers:
         training: Any,
         fresh: Sequence[FreshForests],
         frame: pd.DataFrame,
-        numbers: np.ndarray,
+        read: Rows,
         usable: np.ndarray,
         first: np.ndarray,
     ) -> None:
         self.job, self.forest, self.training, self.fresh = job, forest, _pair(training), fresh
-        self.frame, self.numbers, self.usable, self.first = frame, numbers, usable, first
+        self.frame, self.read, self.usable, self.first = frame, read, usable, first
+        self.numbers = read.numbers
         self.tables: list[pa.Table] = []
         self.length = 0
         self.at = np.full((len(first), len(job.question.methods)), -1, dtype=np.int64)
@@ -154,7 +155,8 @@ class _Answers:
         )
         moved = self._moved([(d, earlier.changes.get((keys[d], name))) for d in rows for name in names])
         points = [moved[k : k + len(names)] for k in range(0, len(moved), len(names))]
-        found = explainer.check_points(self.frame.iloc[self.first[rows]], points, KEPT)
+        at = self.first[rows]
+        found = explainer.check_points(self.frame.iloc[at], points, KEPT, read=self.read.take(at))
         passed = [k for k, cf in enumerate(found) if cf.verified]
         for place, k in enumerate(passed):
             d, j = rows[k // len(kept)], kept[k % len(kept)]
@@ -228,7 +230,10 @@ class _Answers:
         usable = [at for at, d in enumerate(rows) if self.usable[self.first[d]]]
         if explainer.judge is not None:
             tick(OUTSIDE)  # the customers' own model decides on all rows first
-        found = explainer.explain_many(self.frame.iloc[self.first[rows]], partial(advance, tick, usable))
+        at = self.first[rows]
+        found = explainer.explain_many(
+            self.frame.iloc[at], partial(advance, tick, usable), read=self.read.take(at)
+        )
         return self._table(found)
 
     def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:

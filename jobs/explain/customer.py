@@ -60,7 +60,7 @@ def row_of_data(data: Dataset, row: int, trees: int, depth: int, seed: int) -> S
             "a forest needs at least 2 rows and 1 column"
         )
     others = np.arange(len(data)) != row
-    X, y = data.encode(data.X)[others], data.y[others]
+    X, y = data.encoded[others], data.y[others]
     model = RandomForestClassifier(trees, max_depth=depth, random_state=seed)
     return Subject(
         f"{data.name}, row {row}",

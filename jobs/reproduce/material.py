@@ -180,7 +180,7 @@ def _explained(output: Path, rows: pd.DataFrame) -> Iterator[tuple[str, Figure]]
         if name not in there or (name in PATHS and name in beside):
             continue
         data = load(name)
-        X = data.encode(data.X)
+        X = data.encoded
         own = rows[rows["dataset"] == name]
         points = _points(output / "runs/saa-100" / name)
         if name in (*PATHS, *others) and (found := most_telling(own)) is not None:

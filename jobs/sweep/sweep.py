@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from robustcf.datasets import Dataset
 
 from ..driver import Run, Work, drive
@@ -136,5 +134,4 @@ class SweepWork(Work):
 
 
 def _content(data: Dataset) -> str:
-    X = np.ascontiguousarray(data.encode(data.X))
-    return hashlib.sha256(X.tobytes() + data.y.tobytes()).hexdigest()
+    return hashlib.sha256(data.encoded.tobytes() + data.y.tobytes()).hexdigest()

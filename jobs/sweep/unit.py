@@ -75,7 +75,7 @@ def split(job: SweepJob, data: Dataset, simulation: int) -> TrainingRows:
     others = np.setdiff1d(np.arange(len(data)), explained_rows(job.seed, data, job.grid.rows, simulation))
     seed = derive_seed(job.seed, "first", data.name, simulation)
     first = first_rows(len(others), job.grid.first_share, seed)
-    return TrainingRows(data.encode(data.X)[others], data.y[others], first)
+    return TrainingRows(data.encoded[others], data.y[others], first)
 
 
 def first_forest(job: SweepJob, data: Dataset, unit: Unit) -> Forest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,18 @@ class Dataset:
     def classes(self) -> tuple[int, ...]:
         """The distinct labels, in rising order."""
         return tuple(int(label) for label in np.unique(self.y))
+
+    @cached_property
+    def encoded(self) -> np.ndarray:
+        """All rows as the float64 matrix for training a model, read-only and computed once.
+
+        >>> X = pd.DataFrame({"age": [20, 30, 40]})
+        >>> Dataset("staff", X, np.array([0, 1, 1]), Schema.from_frame(X)).encoded[:, 0]
+        array([0. , 0.5, 1. ])
+        """
+        matrix = np.ascontiguousarray(self.encode(self.X))
+        matrix.setflags(write=False)
+        return matrix
 
     def encode(self, rows: pd.DataFrame | Row | Iterable[Row]) -> np.ndarray:
         """Return rows in original units as the float64 matrix for training a model.

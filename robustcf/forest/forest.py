@@ -170,10 +170,14 @@ class Forest:
         self, X: np.ndarray, target: Label, voting: Voting = "soft"
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the scikit-learn model's score and predicted class position per row."""
+        scores, predicted = self.judged_scores(X, voting)
+        return scores[:, self.class_index(target)], predicted
+
+    def judged_scores(self, X: np.ndarray, voting: Voting = "soft") -> tuple[np.ndarray, np.ndarray]:
+        """Return the scikit-learn model's scores of all classes and predicted position per row."""
         from robustcf.forest.sklearn import judge_rows
 
-        score, predicted = judge_rows(self.judge, X, voting)
-        return score[:, self.class_index(target)], predicted
+        return judge_rows(self.judge, X, voting)
 
 
 _DTYPES: dict[str, type[np.generic]] = {

@@ -12,9 +12,10 @@ import numpy as np
 from robustcf.counterfactual import Status
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.methods.family import Answer, Customer, Tools
+from robustcf.problem.build import build_problem, leaf_votes, score_of, votes_needed
 from robustcf.problem.cells import compile_geometry
 from robustcf.problem.moves import Moves, moves_of
-from robustcf.problem.problem import Problem, build_problem, leaf_votes, score_of, votes_needed
+from robustcf.problem.problem import Problem
 from robustcf.schema.schema import Schema
 from robustcf.solve import Solution
 from robustcf.solve.grid import highest_score, solve_grid

@@ -32,7 +32,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from robustcf.schema.coding import Operation
-from robustcf.schema.feature import SchemaError, plain
+from robustcf.schema.feature import SchemaError, native
 
 Encoder = Literal["one-hot", "ordinal", "graded"]  # graded: ordinal, in an order that the user chose
 
@@ -160,7 +160,7 @@ def _impute(step: SimpleImputer, track: Track, i: int) -> list[Track]:
         raise track.fail("add_indicator=True is not supported")
     if not (isinstance(step.missing_values, float) and math.isnan(step.missing_values)):
         raise track.fail(f"missing_values={step.missing_values!r} is not supported, only NaN")
-    fill = plain(step.statistics_[i])
+    fill = native(step.statistics_[i])
     if isinstance(fill, float) and math.isnan(fill):
         raise track.fail("the imputer was fitted on a column without any value")
     if track.encoder is not None:
@@ -199,7 +199,7 @@ def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track
         raise track.fail("is encoded twice, which is not supported")
     if any(name != "fill" for name, _ in track.operations):
         raise track.fail("is scaled before it is encoded, which is not supported")
-    return replace(track, encoder=encoder, categories=tuple(plain(v) for v in categories))
+    return replace(track, encoder=encoder, categories=tuple(native(v) for v in categories))
 
 
 def _unchanged(step: FunctionTransformer, track: Track, i: int) -> list[Track]:

@@ -74,7 +74,7 @@ def same_draw(
         solvers may choose different ones. `ties` is the number of such points found. `valid_least` and
         `valid_most` say whether the second forest agrees with the worst and the best of them.
     """
-    X = data.encode(data.X)
+    X = data.encoded
     rest, left_out = train_test_split(np.arange(len(X)), test_size=5, random_state=simulation)
     first, second = (
         RandomForestClassifier(n_trees, max_depth=DEPTH, random_state=seed).fit(X[rest], data.y[rest])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from robustcf.methods.registry import title_of
 from robustcf.reproduction import targets
+from robustcf.reproduction.markdown import figure_link, markdown, percent, points
 from robustcf.reproduction.material import Material
-from robustcf.reproduction.paper import short
+from robustcf.reproduction.page_end import beyond_the_paper, what_is_proved
 
 DOMINATED = """A benchmark's setting is *dominated* if some Direct- or Robust-SAA setting has no larger mean
 distance and no lower validity, and is strictly better in one of them. There are few settings, so each
@@ -27,47 +28,17 @@ LABELS = tuple(targets.label_of(*family) for family in targets.FAMILIES)
 def page(material: Material, figures: Sequence[str]) -> str:
     """Return the page in Markdown; it links the figures in `figures/`."""
     parts = [
-        "# The paper, reproduced",
+        "# Reproduction of the paper",
         _what_was_run(material),
         _datasets(material),
         _naive(material, figures),
         _targets(material, figures),
         _pareto(material, figures),
         _pictures(figures),
-        _beyond(material, figures),
-        _proofs(material),
+        beyond_the_paper(material, figures),
+        what_is_proved(material),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return lines as a Markdown table.
-
-    >>> print(markdown([{"a": 1, "b": "x"}]))
-    | a | b |
-    |---|---|
-    | 1 | x |
-    """
-    if not lines:
-        return ""
-    heads = list(lines[0])
-    made = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    made += ["| " + " | ".join(str(line[h]) for h in heads) + " |" for line in lines]
-    return "\n".join(made)
-
-
-def percent(value: float) -> str:
-    return "–" if pd.isna(value) else f"{100 * value:.0f}"
-
-
-def _points(value: float, low: float, high: float) -> str:
-    if math.isnan(low):  # the same in every simulation
-        return f"{100 * value:+.1f}"
-    return f"{100 * value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-
-
-def _figure(name: str, words: str, figures: Sequence[str]) -> str:
-    return f"![{words}](figures/{name}.png)" if name in figures else ""
 
 
 def _what_was_run(material: Material) -> str:
@@ -124,7 +95,7 @@ def _naive(material: Material, figures: Sequence[str]) -> str:
                 "simulations": r["simulations"],
                 "ours": f"{100 * r['ours']:.1f}",
                 "paper": percent(r["paper"]),
-                "difference (95 %)": _points(r["difference"], r["low"], r["high"]),
+                "difference (95 %)": points(r["difference"], r["low"], r["high"]),
                 "contains 0": "yes" if r["agrees"] else "**no**",
             }
             for r in own.to_dict("records")
@@ -134,7 +105,7 @@ def _naive(material: Material, figures: Sequence[str]) -> str:
             f"N = {n_trees}, validity in %: the difference's interval contains 0 on {agree} of {len(own)}."
         )
         parts.append(markdown(lines))
-    parts.append(_figure("naive", "ours less the paper's", figures))
+    parts.append(figure_link("naive", "ours less the paper's", figures))
     parts.append(_their_draw(material.their_draw))
     return "\n\n".join(p for p in parts if p)
 
@@ -190,7 +161,7 @@ def _targets(material: Material, figures: Sequence[str]) -> str:
             f"The paper ({claim.source}): {claim.said}" if claim else "",
             markdown(lines),
             _together(material.together[material.together["experiment"] == name]),
-            _figure(f"validity-{name}", "validity over the target", figures),
+            figure_link(f"validity-{name}", "validity over the target", figures),
         ]
     return "\n\n".join(p for p in parts if p)
 
@@ -200,7 +171,7 @@ def _together(table: pd.DataFrame) -> str:
     for dataset, own in table.groupby("dataset", sort=False):
         line: dict[str, Any] = {"data set": dataset}
         for row in own.to_dict("records"):
-            found = _points(row["over"], row["low"], row["high"])
+            found = points(row["over"], row["low"], row["high"])
             line[row["label"]] = f"**{found}**" if row["missed"] else found
         lines.append(line)
     words = "Validity minus its target in points, mean over all levels (95 %, Student's t, over simulations);"
@@ -221,7 +192,7 @@ def _pareto(material: Material, figures: Sequence[str]) -> str:
         lines.append(
             {
                 "data set": dataset,
-                "benchmark": method,
+                "benchmark": title_of(str(method), None, None, None),
                 "rows": int(own["rows"].iloc[0]),
                 "settings dominated": f"{int(own['dominated'].sum())} of {len(own)}",
                 "not above the front": f"{int((own['margin'] > -ROUNDING).sum())} of {len(own)}",
@@ -229,7 +200,7 @@ def _pareto(material: Material, figures: Sequence[str]) -> str:
                 "least margin (95 %)": _margin(worst["margin"], worst["margin_low"], worst["margin_high"]),
             }
         )
-    figure = _figure("pareto", "validity over distance", figures)
+    figure = figure_link("pareto", "validity over distance", figures)
     if not lines and not figure:
         return ""
     head = "## Distance and validity on identical rows (Figure 4)"
@@ -237,7 +208,7 @@ def _pareto(material: Material, figures: Sequence[str]) -> str:
 
 
 def _margin(value: float, low: float = math.nan, high: float = math.nan) -> str:
-    return "–" if pd.isna(value) else _points(value, low, high)
+    return "–" if pd.isna(value) else points(value, low, high)
 
 
 def _pictures(figures: Sequence[str]) -> str:
@@ -254,85 +225,6 @@ def _pictures(figures: Sequence[str]) -> str:
     ]
     parts = []
     for title, words, fits in pictures:
-        own = [_figure(name, words, figures) for name in figures if fits(name)]
+        own = [figure_link(name, words, figures) for name in figures if fits(name)]
         parts += [title, *own] if own else []
     return "\n\n".join(parts)
-
-
-def _beyond(material: Material, figures: Sequence[str]) -> str:
-    parts = []
-    summary = material.summary
-    twenty = summary[summary["experiment"] == "retrain-20"]
-    if len(twenty):
-        parts += ["### Twenty retrained forests per point", _by_method(twenty)]
-        parts.append(_figure("predicted", "predicted and measured validity", figures))
-    hard = summary[summary["experiment"] == "hard"]
-    if len(hard):
-        parts += ["### Hard votes", _by_method(hard)]
-        parts.append(_figure("hard-and-soft", "hard and soft votes", figures))
-    stumps = summary[summary["experiment"] == "stumps"]
-    if len(stumps):
-        parts += ["### The convex approximation on stumps", _by_method(stumps, recourse=True)]
-        parts.append(_guarantees(material.guarantees))
-    return "\n\n".join(["## Beyond the paper", *(p for p in parts if p)]) if parts else ""
-
-
-def _guarantees(table: pd.DataFrame) -> str:
-    """Return the guarantees of Prop. 5 for the points on which all stumps agree."""
-    lines = [
-        {
-            "data set": r["dataset"],
-            "rows": r["rows"],
-            "guaranteed": r["guaranteed"],
-            "vacuous (δ ≥ 1)": r["vacuous"],
-            "trees for δ = 0.05, as printed": f"{r['trees']:,.3g}",
-            "with 1 − p* in place of α": f"{r['trees_p_star']:,.3g}",
-        }
-        for r in table.to_dict("records")
-    ]
-    words = "The finite-sample bound for these rows at α = 0.05 (medians of the trees needed):"
-    return f"{words}\n\n{markdown(lines)}" if lines else ""
-
-
-def _by_method(summary: pd.DataFrame, recourse: bool = False) -> str:
-    """Return a table of validity in % with intervals, by data set and method."""
-    lines = []
-    for dataset, own in summary.groupby("dataset", sort=False):
-        line: dict[str, Any] = {"data set": f"{dataset} ({short(str(dataset))})"}
-        for row in own.to_dict("records"):
-            name = row["method"] + ("" if pd.isna(row["alpha"]) else f" α={row['alpha']:g}")
-            ends = f"{percent(row['validity_low'])} to {percent(row['validity_high'])}"
-            line[name] = f"{percent(row['validity'])} ({ends})"
-            if recourse:
-                line[f"{name}: no recourse"] = f"{row['no_recourse']} of {row['n']}"
-        lines.append(line)
-    return markdown(lines)
-
-
-def _proofs(material: Material) -> str:
-    rows, left = material.rows, material.unproved
-    counts = rows["status"].value_counts()
-    words = ", ".join(f"{n:,} {status}" for status, n in counts.items())
-    parts = ["## What is proved", f"{len(rows):,} solves: {words}."]
-    if left.empty:
-        return "\n\n".join([*parts, "All of them are settled."])
-    made: dict[Any, int] = rows.groupby(["experiment", "dataset"]).size().to_dict()
-    lines = [
-        {
-            "experiment": key[0],
-            "data set": key[1],
-            "solves": f"{len(own):,} of {made[key]:,}",
-            "rows (simulation:row)": _named(own),
-            "largest gap": "–" if own["gap"].isna().all() else f"{100 * own['gap'].max():.0f} %",
-        }
-        for key, own in left.groupby(["experiment", "dataset"], sort=False)
-    ]
-    words = f"Not settled within the time limit: {len(left):,}. `unproved.csv` lists their settings and gaps."
-    parts += [words, markdown(lines)]
-    return "\n\n".join(parts)
-
-
-def _named(rows: pd.DataFrame) -> str:
-    """Return rows as simulation:row, with the number of settings if more than one."""
-    counts = Counter(rows["simulation"].astype(str) + ":" + rows["instance_id"].astype(str))
-    return ", ".join(name if n == 1 else f"{name} (×{n})" for name, n in counts.items())

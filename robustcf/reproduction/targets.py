@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
 
+from robustcf.methods.registry import title_of
 from robustcf.reproduction.compare import chance_of_fewer, chance_of_more, holm
 from robustcf.reproduction.paper import Paper
 from robustcf.reproduction.tables import METHOD, ROBUST, share_of
@@ -21,7 +22,7 @@ FAMILIES = (("direct-saa", None), ("robust-saa", 0.1), ("robust-saa", 0.05))
 
 
 def label_of(method: str, beta: float | None) -> str:
-    return method if beta is None or pd.isna(beta) else f"{method} β={beta:g}"
+    return title_of(method, None, None if pd.isna(beta) else beta, None)
 
 
 def targets(rows: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ The library computes with numbers. A feature that does not change is copied and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,10 @@ class Rows:
 
     numbers: np.ndarray
     reasons: list[str | None]
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> Rows:
+        """Return the rows at these positions."""
+        return Rows(self.numbers[rows], [self.reasons[i] for i in rows])
 
 
 def as_frame(rows: pd.DataFrame | Row | Iterable[Row]) -> pd.DataFrame:

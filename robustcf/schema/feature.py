@@ -6,22 +6,26 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from robustcf.schema.coding import Codes, Operation, as_table, encode_numbers, encode_values, wrong_coding
-from robustcf.schema.transitions import checked_table
+from robustcf.schema.coding import Codes, Operation, as_table, encode_numbers, encode_values
+from robustcf.schema.feature_checks import (
+    RELATIVE,
+    Action,
+    Kind,
+    Scaling,
+    SchemaError,
+    Value,
+    check_coding,
+    check_feature,
+    check_options,
+    checked_moves,
+    native,
+)
 
-Kind = Literal["binary", "categorical", "discrete", "continuous"]
-Action = Literal["free", "fixed", "increase", "decrease"]
-Scaling = Literal["minmax", "none"]
-Value = str | int | float | bool
-RELATIVE = ("at_most_up", "at_most_down", "at_most_up_percent", "at_most_down_percent")
-
-
-class SchemaError(ValueError):
-    """Raised when a schema contradicts itself, its data or its forest."""
+__all__ = ["RELATIVE", "Action", "Feature", "Kind", "Scaling", "SchemaError", "Value", "native", "typed"]
 
 
 @dataclass(frozen=True)
@@ -104,90 +108,17 @@ class Feature:
     missing: Value | None = None
 
     def __post_init__(self) -> None:
-        for field, options in (("kind", Kind), ("action", Action), ("scaling", Scaling)):
-            if getattr(self, field) not in get_args(options):
-                self._fail(f"{field} is {getattr(self, field)!r}, not one of {get_args(options)}")
-        object.__setattr__(self, "values", tuple(plain(v) for v in self.values))
+        check_options(self)
+        object.__setattr__(self, "values", tuple(native(v) for v in self.values))
         if self.allowed is not None:
-            object.__setattr__(self, "allowed", tuple(plain(v) for v in self.allowed))
-        if self.kind != "continuous" and not self.values:
-            self._fail("has no values")
-        if self.kind == "continuous" and self.values:
-            self._fail("is continuous and cannot have values; use low and high for its range, or allowed")
-        if len(set(self.values)) != len(self.values):
-            self._fail("lists a value twice")
-        if self.kind == "binary" and len(self.values) > 2:
-            self._fail(f"is binary but has {len(self.values)} values")
-        if self.kind == "categorical" and self.action in ("increase", "decrease"):
-            self._fail(f"is categorical and has no order; it cannot have the action {self.action!r}")
-        if self.weight is not None and not (math.isfinite(self.weight) and self.weight >= 0):
-            self._fail(f"weight {self.weight} is not a finite number of at least 0")
-        self._check_numbers()
-        self._check_moves()
+            object.__setattr__(self, "allowed", tuple(native(v) for v in self.allowed))
+        check_feature(self)
+        for key in ("forbidden", "cost_table"):
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, checked_moves(self, key))
         object.__setattr__(self, "transform", as_table(self.transform))
         object.__setattr__(self, "codes", as_table(self.codes))
-        if wrong := wrong_coding(self):
-            self._fail(wrong)
-        for value in self.allowed or ():
-            if not self.is_number and value not in self._codes:
-                self._fail(f"allows {value!r}, which is not one of its values")
-        for key in (f.name for f in fields(self)):  # fingerprints and JSON hold only finite numbers
-            for odd in _not_finite(getattr(self, key)):
-                self._fail(f"{key} holds {odd}; give a finite number, or leave it out")
-
-    def _check_numbers(self) -> None:
-        declared = (self.lower, self.upper, self.step)
-        if not self.is_number:
-            if any(x is not None for x in declared):
-                self._fail("does not hold numbers; it cannot have lower, upper or step")
-            return
-        if self.kind == "discrete":
-            numbers = [float(v) for v in self.values]
-            if not all(map(math.isfinite, numbers)) or sorted(numbers) != numbers:
-                self._fail("values must be finite numbers in rising order")
-        low, high = self.span
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            self._fail(f"range [{low}, {high}] is not a finite interval")
-        if not math.isfinite(high - low):
-            self._fail(f"range [{low}, {high}] is too wide: its width overflows float64")
-        lower = -math.inf if self.lower is None else self.lower
-        upper = math.inf if self.upper is None else self.upper
-        if math.isnan(lower) or math.isnan(upper) or lower > upper:
-            self._fail(f"bounds [{self.lower}, {self.upper}] are empty")
-        if self.step is not None and not (math.isfinite(self.step) and self.step > 0):
-            self._fail(f"step {self.step} is not a positive number")
-        for value in self.allowed or ():
-            if isinstance(value, str) or not math.isfinite(value):
-                self._fail(f"allows {value!r}, which is not a number")
-
-    def _check_moves(self) -> None:
-        """Check the rules that depend on the customer's value: bounds and tables."""
-        for key in RELATIVE:
-            bound = getattr(self, key)
-            if bound is None:
-                continue
-            if not self.ordered:
-                self._fail(f"is categorical and has no order; it cannot have {key}")
-            if key.endswith("percent") and not self.is_number:
-                self._fail(f"does not hold numbers; it cannot have {key}")
-            if not (math.isfinite(bound) and bound >= 0):
-                self._fail(f"{key} {bound} is not a finite number of at least 0")
-        for key in ("forbidden", "cost_table"):
-            table = getattr(self, key)
-            if table is None:
-                continue
-            if self.kind == "continuous":
-                self._fail(f"is continuous; it cannot have {key}")
-            lines = [[plain(v) for v in line] if isinstance(line, list | tuple) else line for line in table]
-            try:
-                known = checked_table(lines, self.values, priced=key == "cost_table")
-            except ValueError as error:
-                self._fail(f"{key} {error}")
-            else:
-                object.__setattr__(self, key, known)
-
-    def _fail(self, message: str) -> None:
-        raise SchemaError(f"feature {self.name!r} {message}")
+        check_coding(self)
 
     @cached_property
     def is_number(self) -> bool:
@@ -313,23 +244,7 @@ def typed(table: Mapping[str, Any], name: str) -> dict[str, Any]:
         if key in _LISTS and value is not None:
             if isinstance(value, str) or not isinstance(value, Iterable):
                 raise SchemaError(f"feature {name!r}: {key} must be a list, not {value!r}")
-            scalars = all(isinstance(v, str | int | float | bool) for v in map(plain, value))
+            scalars = all(isinstance(v, str | int | float | bool) for v in map(native, value))
             if key in ("values", "allowed") and not scalars:
                 raise SchemaError(f"feature {name!r}: {key} must hold words or numbers")
     return {k: tuple(v) if k in _LISTS and v is not None else v for k, v in table.items()}
-
-
-def _not_finite(value: Any) -> list[float]:
-    """Return every `inf` and `nan` within a feature's value."""
-    if isinstance(value, tuple | list):
-        return [odd for inner in value for odd in _not_finite(inner)]
-    return [value] if isinstance(value, float) and not math.isfinite(value) else []
-
-
-def plain(value: Any) -> Value:
-    """Convert a numpy scalar to Python's own type.
-
-    Hashes and files then do not depend on numpy.
-    """
-    plain: Value = value.item() if isinstance(value, np.generic) else value
-    return plain

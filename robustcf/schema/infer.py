@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from robustcf.schema.feature import Feature, Kind, SchemaError, Value, plain, typed
+from robustcf.schema.feature import Feature, Kind, SchemaError, Value, native, typed
 from robustcf.schema.values import numbers_of
 
 
@@ -56,8 +56,8 @@ def _kind_of(data: pd.Series) -> Kind:
 def _categories(data: pd.Series, name: str) -> tuple[Value, ...]:
     if isinstance(data.dtype, pd.CategoricalDtype) and data.dtype.ordered:
         present = set(data.unique())
-        return tuple(plain(v) for v in data.dtype.categories if v in present)
+        return tuple(native(v) for v in data.dtype.categories if v in present)
     try:
-        return tuple(sorted(plain(v) for v in data.unique()))
+        return tuple(sorted(native(v) for v in data.unique()))
     except TypeError:
         raise SchemaError(f"column {name!r} mixes words and numbers") from None

@@ -13,7 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from robustcf.problem.problem import Problem, choice_within, inside, reduce
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import choice_within, inside, reduce
 from robustcf.solve.contract import BestScore, CutShort, Engine, Finished, Limits, Solution, cheapest, settle
 from robustcf.solve.engine import OwnEngine
 from robustcf.solve.incumbent import find_incumbent, improve

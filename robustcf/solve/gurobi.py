@@ -9,7 +9,8 @@ import gurobipy as gp
 import numpy as np
 
 from robustcf.solve.contract import Limits, SolverError
-from robustcf.solve.milp import Milp, MilpResult
+from robustcf.solve.formulation import Milp
+from robustcf.solve.milp import MilpResult
 from robustcf.support.tolerances import SOLVER_FEASIBILITY
 
 _SIZE_LIMIT = 10010  # GRB.ERROR_SIZE_LIMIT_EXCEEDED

@@ -6,7 +6,8 @@ import highspy
 import numpy as np
 
 from robustcf.solve.contract import Limits, SolverError
-from robustcf.solve.milp import Milp, MilpResult
+from robustcf.solve.formulation import Milp
+from robustcf.solve.milp import MilpResult
 from robustcf.support.tolerances import SOLVER_FEASIBILITY
 
 _STATUS = {

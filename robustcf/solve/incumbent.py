@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf.problem.problem import Problem, _holds, choice_within, inside, reduce
+from robustcf.problem.problem import Problem, holds
+from robustcf.problem.reduction import choice_within, inside, reduce
 from robustcf.support.jit import compiled
 from robustcf.support.tolerances import COST_ROUNDING, FREE_MOVE, LEAST_GAIN
 
@@ -113,7 +114,7 @@ def response(p, choice):
     for leaf in range(len(p.entry_start) - 1):
         failing, missed = -1, 0
         for e in range(p.entry_start[leaf], p.entry_start[leaf + 1]):
-            if not _holds(p, e, choice[p.feature[e]]):
+            if not holds(p, e, choice[p.feature[e]]):
                 failing = e
                 missed += 1
                 if missed > 1:

@@ -11,8 +11,8 @@ import numpy as np
 from robustcf.problem.problem import Problem
 from robustcf.solve.bounds import unpriced
 from robustcf.solve.factors import Factors
+from robustcf.solve.formulation import build_model
 from robustcf.solve.highs import linear_program
-from robustcf.solve.milp import build_model
 from robustcf.support.jit import compiled
 from robustcf.support.tolerances import DECIDED, SCORE_ROW_SLACK
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robustcf.problem.problem import _votes_of
+from robustcf.problem.problem import votes_at
 from robustcf.solve.bounds import gather, refresh_segments, tree_marginals, workspace
 from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
@@ -104,7 +104,7 @@ def _value(F, P, choice, goal):
     The value is inf if the choice does not count. With the goal REACH, only choices whose integer votes meet
     every demand count.
     """
-    votes = _votes_of(P, choice)
+    votes = votes_at(P, choice)
     for c in range(1 if goal == MOST else 0, len(votes)):
         if votes[c] < P.demand[c]:
             return np.inf
@@ -287,7 +287,7 @@ def _walk_cheaper(P, order, upper, best, most, evaluate):
             f += 1
             continue
         count += 1
-        if evaluate and np.all(_votes_of(P, choice) >= P.demand):
+        if evaluate and np.all(votes_at(P, choice) >= P.demand):
             upper = spent[n]
             best[:] = choice
     return upper, count

@@ -15,7 +15,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from robustcf.problem.problem import Problem, reduce
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import reduce
 from robustcf.solve.factors import Factors, build_factors, demand_in_units, vote_units
 from robustcf.solve.prices import Prices, Relaxation
 from robustcf.solve.search import Stack, filter_root, new_stack, start_search

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robustcf.problem.problem import Problem, _holds
+from robustcf.problem.problem import Problem, holds
 from robustcf.solve.scale import factor_for, scaled
 from robustcf.support.jit import compiled
 from robustcf.support.tolerances import LEAST_SAVING
@@ -138,7 +138,7 @@ def _masks(p, counted, order, words):
         for e in range(p.entry_start[leaf], p.entry_start[leaf + 1]):
             f = p.feature[e]
             for o in range(p.start[f], p.start[f + 1]):
-                if not _holds(p, e, order[o] - p.start[f]):
+                if not holds(p, e, order[o] - p.start[f]):
                     allowed[o, word] &= ~bit
     return votes, allowed
 

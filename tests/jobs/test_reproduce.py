@@ -196,3 +196,9 @@ def test_the_rows_kept_beside_the_manual_s_page_give_its_lines() -> None:
         lines = [line for line in sections[title].splitlines() if line.startswith("| ")]
         assert len(lines) > 8
         assert [line for line in lines if line not in kept] == []
+    page_text = " ".join(kept.split())
+    texts = [" ".join(part.split()) for part in made.split("\n\n") if not part.startswith(("|", "!["))]
+    counted = ("The total is ", "Not settled ", f"{len(rows):,} solves: ")  # the page counts two sessions
+    texts = [text for text in texts if not text.startswith(counted)]
+    assert len(texts) > 15
+    assert [text for text in texts if text not in page_text] == []

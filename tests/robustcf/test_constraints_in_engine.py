@@ -13,7 +13,7 @@ from robustcf.methods.family import Customer
 from robustcf.methods.threshold_family import Thresholds
 from robustcf.problem.problem import Problem
 from robustcf.schema.encode import encode
-from robustcf.solve import Limits, engine, get_engine
+from robustcf.solve import Limits, branch_and_bound, engine, get_engine
 from robustcf.solve.grid import highest_score, solve_grid
 from tests.worlds import make_worlds
 
@@ -45,7 +45,7 @@ def test_engine_equals_oracle_under_rules(
     constants: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in constants.items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(branch_and_bound, name, value)
     own, oracle, seen = engine.OwnEngine(), get_engine("oracle"), Counter[str]()
     for problem in ruled_problems(10_000, 60):
         truth = oracle.nearest(problem, Limits())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from robustcf.problem.problem import Problem
+from robustcf.schema.encode import read_rows
 from robustcf.solve import BestScore, Engine, Limits, Solution, SolverError, get_engine
 from tests.explainworld import SCHEMA, rows, trained
 from tests.worlds import Score
@@ -284,3 +286,52 @@ def test_progress_counts_rows(forest: rc.Forest) -> None:
     seen: list[int] = []
     rc.Explainer(forest, SCHEMA, solver="highs").explain_many(rows(5), progress=seen.append)
     assert seen == [1, 2, 3, 4, 5]
+
+
+def test_rows_that_are_read_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rc.datasets.synthetic_credit(n=200, seed=0)
+    model = RandomForestClassifier(10, max_depth=3, random_state=0).fit(data.encoded, data.y)
+    explainer = rc.Explainer(rc.Forest.from_sklearn(model), data.schema, [rc.Naive(), rc.DirectSAA(0.2)])
+    some = data.X.iloc[[3, 5, 3]].astype(object)
+    some.iloc[1, 0] = "unknown"
+    read = read_rows(data.schema, some)
+    wanted = explainer.explain_many(some)
+    assert [cf.status for cf in wanted[2:4]] == ["invalid_input"] * 2
+    monkeypatch.setattr("robustcf.explain.explainer.read_rows", None)
+    found = explainer.explain_many(some, read=read)
+    part = explainer.explain_many(some.iloc[[2]], read=read.take([2]))
+    for ours, theirs in ((found, wanted), (part, wanted[4:])):
+        for a, b in zip(ours, theirs, strict=True):
+            assert (a.status, a.reason, a.point, a.changes) == (b.status, b.reason, b.point, b.changes)
+            assert (a.score, a.predicted_validity, a.distance) == pytest.approx(
+                (b.score, b.predicted_validity, b.distance), abs=0, nan_ok=True
+            )
+    with pytest.raises(ValueError, match="3 rows but 1 rows of numbers"):
+        explainer.explain_many(some, read=read.take([0]))
+
+
+def test_equal_customers_share_a_point_but_keep_their_own_values() -> None:
+    """Their points are scored once; "2" and 2 are the same number and stay what they are."""
+    data = rc.datasets.synthetic_credit(n=200, seed=0)
+    model = RandomForestClassifier(10, max_depth=3, random_state=0).fit(data.encoded, data.y)
+    explainer = rc.Explainer(rc.Forest.from_sklearn(model), data.schema, target=1)
+    denied = int(np.flatnonzero(model.predict(data.encoded) == 0)[0])
+    both = [data.X.iloc[denied].to_dict(), {k: str(v) for k, v in data.X.iloc[denied].to_dict().items()}]
+    one, other = explainer.explain_many(both)
+    assert one.status == other.status == "optimal"
+    assert one.verified
+    assert other.verified
+    assert (one.score, one.distance) == (other.score, other.distance)
+    kept = [name for name in data.schema.names if name not in {c.feature for c in one.changes}]
+    assert one.point is not None
+    assert other.point is not None
+    assert all(other.point[name] == both[1][name] and one.point[name] == both[0][name] for name in kept)
+
+
+def test_a_data_set_is_encoded_once_and_travels_encoded() -> None:
+    data = rc.datasets.synthetic_credit(n=50, seed=0)
+    assert data.encoded is data.encoded
+    assert (data.encoded == data.encode(data.X)).all()
+    assert "encoded" in vars(pickle.loads(pickle.dumps(data)))
+    with pytest.raises(ValueError, match="read-only"):
+        data.encoded[0, 0] = 1.0

@@ -13,19 +13,13 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
+from robustcf.problem.build import build_problem, leaf_votes, votes_needed
 from robustcf.problem.cells import compile_geometry
 from robustcf.problem.moves import moves_of
-from robustcf.problem.problem import (
-    Problem,
-    build_problem,
-    inside,
-    leaf_votes,
-    reduce,
-    restrict,
-    votes_needed,
-)
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import inside, reduce, restrict
 from robustcf.schema.encode import encode, read_rows
-from robustcf.solve import Limits, engine, get_engine
+from robustcf.solve import Limits, branch_and_bound, engine, get_engine
 from robustcf.solve.contract import cheapest, settle
 from robustcf.solve.incumbent import find_incumbent
 
@@ -148,7 +142,7 @@ def test_engine_equals_oracle_on_bare_problems(
     constants: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in constants.items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(branch_and_bound, name, value)
     rng = np.random.default_rng(len(constants))
     own, oracle, found = engine.OwnEngine(), get_engine("oracle"), {"optimal": 0, "infeasible": 0}
     for k in range(400):
@@ -187,7 +181,7 @@ def test_engine_equals_highs_on_credit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in constants.items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(branch_and_bound, name, value)
     for problem in credit_problems(n_trees, depth, 4, tau, voting):
         if settle(problem) is not None:
             continue
@@ -217,7 +211,7 @@ def test_limit_leaves_a_point_and_a_valid_bound() -> None:
 
 def test_a_limit_on_nodes_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (IMPATIENT | {"ENUMERATE": 0}).items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(branch_and_bound, name, value)
     rng = np.random.default_rng(11)
     own, oracle, cut_short = engine.OwnEngine(), get_engine("oracle"), 0
     for k in range(600):
@@ -253,19 +247,21 @@ def test_time_that_ends_within_a_relaxation_costs_the_proof_and_nothing_else(
     assert start is not None
     truth = own.nearest(problem, Limits(), start)
     assert truth.objective < problem.objective(start)
-    struck, calls, bound = False, 0, engine.Relaxation.bound
+    struck, calls, bound = False, 0, branch_and_bound.Relaxation.bound
 
-    def watched(self: engine.Relaxation, alive: np.ndarray, seconds: float, *enough: float) -> float:
+    def watched(
+        self: branch_and_bound.Relaxation, alive: np.ndarray, seconds: float, *enough: float
+    ) -> float:
         nonlocal struck, calls
         calls += 1
         struck = struck or calls == last
         return math.nan if struck else bound(self, alive, seconds, *enough)
 
     clock = time.monotonic
-    monkeypatch.setattr(engine.Relaxation, "bound", watched)
-    monkeypatch.setattr(engine.time, "monotonic", lambda: clock() + 1e6 * struck)
-    monkeypatch.setattr(engine, "ENUMERATE", 0)
-    monkeypatch.setattr(engine, "BUDGET", 8)
+    monkeypatch.setattr(branch_and_bound.Relaxation, "bound", watched)
+    monkeypatch.setattr(branch_and_bound.time, "monotonic", lambda: clock() + 1e6 * struck)
+    monkeypatch.setattr(branch_and_bound, "ENUMERATE", 0)
+    monkeypatch.setattr(branch_and_bound, "BUDGET", 8)
     answer = own.nearest(problem, Limits(), start)
     assert struck
     assert answer.status == "feasible"
@@ -276,7 +272,7 @@ def test_time_that_ends_within_a_relaxation_costs_the_proof_and_nothing_else(
 def test_whenever_the_clock_strikes_nothing_false_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time ends at the k-th look at the clock, for every early k; relaxations then get no time at all."""
     for name, value in (IMPATIENT | {"ENUMERATE": 0}).items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(branch_and_bound, name, value)
     rng = np.random.default_rng(29)
     own, oracle, clock, cut_short, looks = engine.OwnEngine(), get_engine("oracle"), time.monotonic, 0, 0
 
@@ -289,7 +285,7 @@ def test_whenever_the_clock_strikes_nothing_false_is_claimed(monkeypatch: pytest
             looks += 1
             return clock() + (1e6 if looks > at else 0.0)
 
-        monkeypatch.setattr(engine.time, "monotonic", look)
+        monkeypatch.setattr(branch_and_bound.time, "monotonic", look)
 
     for k in range(400):
         problem = random_problem(rng)

@@ -9,24 +9,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from robustcf.problem.build import SOFT_UNIT, build_problem, leaf_votes, score_of, votes_needed
 from robustcf.problem.cells import Geometry, compile_geometry
 from robustcf.problem.moves import Moves, moves_of
-from robustcf.problem.problem import (
-    SOFT_UNIT,
-    Problem,
-    build_problem,
-    choice_within,
-    leaf_votes,
-    reduce,
-    score_of,
-    votes_needed,
-)
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import choice_within, reduce
 from robustcf.schema.encode import encode
 from robustcf.solve.contract import Limits, cheapest
+from robustcf.solve.formulation import build_model, choice_of, point_of
 from robustcf.solve.grid import highest_score, inside, solve_grid
 from robustcf.solve.highs import Highs
 from robustcf.solve.incumbent import find_incumbent, improve
-from robustcf.solve.milp import build_model, choice_of, point_of
 from robustcf.solve.oracle import Oracle, _all_choices
 from tests.by_hand import reaches
 from tests.worlds import World, make_worlds, scores_by_model

@@ -129,8 +129,8 @@ def test_targets_are_missed_open_or_surpassed() -> None:
     tested = targets.targets(rows)
     assert tested["verdict"].tolist() == ["missed", "open", "surpassed"]
     found = targets.claims(tested, paper()).set_index("dataset")
-    assert found.loc["spambase", "direct-saa"] == [0.8]
-    assert found.loc["compas", "direct-saa"] == []
+    assert found.loc["spambase", "Direct-SAA"] == [0.8]
+    assert found.loc["compas", "Direct-SAA"] == []
     assert found["paper"].tolist() == ["misses", "reaches", "reaches"]
 
 
@@ -335,7 +335,7 @@ def test_the_page_and_every_figure_are_made_and_small() -> None:
         assert 5_000 < len(file.getvalue()) < 150_000
     text = page(made, list(drawn))
     assert "![validity over the target](figures/validity-saa-100.png)" in text
-    assert "| spambase | isolation-forest | 20 |" in text
+    assert "| spambase | Isolation forest | 20 |" in text
     assert "All of them are settled." in text
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robustcf.problem.problem import Problem, reduce, restrict
-from robustcf.solve import Limits, engine, get_engine, shared
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import reduce, restrict
+from robustcf.solve import Limits, branch_and_bound, get_engine, shared
 from robustcf.solve.contract import cheapest
 from robustcf.solve.grid import solve_grid
 from robustcf.solve.incumbent import find_incumbent
@@ -51,7 +52,7 @@ def test_grids_of_random_problems_equal_the_oracle(
     patience: dict[str, float], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in patience.items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(branch_and_bound, name, value)
     monkeypatch.setattr(shared, "WIDER", 100)
     rng = np.random.default_rng(17)
     own, oracle = get_engine("engine"), get_engine("oracle")
@@ -76,8 +77,8 @@ def test_grids_of_random_problems_equal_the_oracle(
 def test_grids_of_customers_equal_single_solves(
     made: Callable[[], list[Problem]], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "ENUMERATE", 0)
-    monkeypatch.setattr(engine, "QUICK", 1)
+    monkeypatch.setattr(branch_and_bound, "ENUMERATE", 0)
+    monkeypatch.setattr(branch_and_bound, "QUICK", 1)
     monkeypatch.setattr(shared, "WIDER", 10)
     own = get_engine("engine")
     for problem in made():

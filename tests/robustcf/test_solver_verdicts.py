@@ -15,9 +15,10 @@ from robustcf.methods.isolation.first_points import walked
 from robustcf.problem.problem import Problem
 from robustcf.solve import Limits, get_engine
 from robustcf.solve.contract import cheapest
+from robustcf.solve.formulation import Milp
 from robustcf.solve.highs import Highs
 from robustcf.solve.incumbent import find_incumbent
-from robustcf.solve.milp import Milp, MilpEngine, MilpResult
+from robustcf.solve.milp import MilpEngine, MilpResult
 from robustcf.solve.oracle import _all_choices
 from tests.robustcf.test_own_engine import random_problem
 

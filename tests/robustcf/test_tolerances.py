@@ -11,14 +11,17 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
-from robustcf.problem.problem import SOFT_UNIT
+from robustcf.problem.build import SOFT_UNIT
 from robustcf.support import tolerances
 from robustcf.support.tolerances import SCORE_ROUNDING, TIE_MARGIN, reached
 
 LIBRARY = Path(rc.__file__).parent
-CHECKING = ("schema", "forest", "problem", "solve", "methods", "verify", "pipeline")
-MODULES = ("assess.py", "counterfactual.py", "explain.py", "judge.py", "show.py")
-STEERING = {"solve/engine.py": 1, "solve/bounds.py": 1}  # numbers that only order the work of a search
+CHECKING = ("explain", "forest", "methods", "pipeline", "problem", "schema", "solve", "verify")
+MODULES = ("assess.py", "counterfactual.py", "judge.py", "show.py")
+STEERING = {
+    "solve/strong_branching.py": 1,
+    "solve/bounds.py": 1,
+}  # numbers that only order the work of a search
 
 
 def _sources() -> dict[str, str]:

@@ -9,8 +9,8 @@ import numpy as np
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.threshold_family import Thresholds, answer_of
+from robustcf.problem.build import build_problem, votes_needed
 from robustcf.problem.moves import moves_of
-from robustcf.problem.problem import build_problem, votes_needed
 from robustcf.schema.encode import encode
 from robustcf.schema.schema import Schema
 from robustcf.solve.grid import solve_grid

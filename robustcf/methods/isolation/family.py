@@ -24,9 +24,12 @@ from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.isolation.first_points import joint_starts, swapped, walked
 from robustcf.methods.threshold_family import Thresholds, answer_of, numbers_at
 from robustcf.methods.training import Training
-from robustcf.problem.cells import Geometry, Trees, compile_geometry
+from robustcf.problem.boxes import Trees
+from robustcf.problem.build import build_problem, leaf_votes
+from robustcf.problem.cells import Geometry, compile_geometry
 from robustcf.problem.moves import Moves, moves_of
-from robustcf.problem.problem import Problem, build_problem, choice_within, leaf_votes
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import choice_within
 from robustcf.schema.encode import decode, encode
 from robustcf.solve.contract import BestScore, Finished, Solution, settle
 from robustcf.solve.grid import highest_score, solve_grid

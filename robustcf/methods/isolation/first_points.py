@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from robustcf.problem.problem import Problem, choice_within, reduce
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import choice_within, reduce
 from robustcf.solve.contract import cheapest
 from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
 from robustcf.solve.walk import cheapest_choice

@@ -27,8 +27,9 @@ from robustcf.methods.lof.neighbours import Neighbours, neighbours_of
 from robustcf.methods.lof.points import Points, points_of
 from robustcf.methods.threshold_family import Thresholds, concluded, numbers_at
 from robustcf.methods.training import Training
+from robustcf.problem.build import build_problem
 from robustcf.problem.moves import Moves, moves_of
-from robustcf.problem.problem import Problem, build_problem
+from robustcf.problem.problem import Problem
 from robustcf.schema.check import distance
 from robustcf.solve.contract import CutShort, Finished, Limits, Outcome, Solution
 from robustcf.solve.grid import solve_grid

@@ -17,10 +17,12 @@ import scipy.sparse as sp
 
 from robustcf.methods.lof.neighbours import Neighbours
 from robustcf.methods.lof.points import Points
-from robustcf.problem.problem import Problem, restrict
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import restrict
 from robustcf.solve.contract import Engine, Limits
+from robustcf.solve.formulation import Milp, build_model, choice_of, cut_off, first_questions
 from robustcf.solve.highs import Highs
-from robustcf.solve.milp import Backend, Milp, MilpEngine, _cut_off, _questions, build_model, choice_of
+from robustcf.solve.milp import Backend, MilpEngine
 from robustcf.solve.scale import factor_for
 from robustcf.support.tolerances import LOF_BOUND_ROUNDING, LOF_CLOSED, LOF_LEAST_ROOM, WHOLE_WEIGHT
 
@@ -95,7 +97,7 @@ def solve_row(
             choice = choice_of(grouped, result.x)
             if grouped.reaches(choice):
                 break
-            _cut_off(model, grouped, choice)
+            cut_off(model, grouped, choice)
             if time.monotonic() >= end:
                 return found
         point = _point(points, layout, result.x, choice, numbers)
@@ -207,7 +209,7 @@ def _indicator(p: Problem, question: np.ndarray, f: int, g: int) -> tuple[list[i
 
 def _membership(p: Problem, layout: _Layout) -> list[tuple[list[int], list[float], float, float]]:
     """Return the rows: a group's weights sum to 1 if x lies in it, else to 0."""
-    question, _ = _questions(p)
+    question, _ = first_questions(p)
     rows = []
     for f in range(p.n_features):
         for g in range(int(p.start[f + 1] - p.start[f])):
@@ -231,7 +233,7 @@ def _adjacent(
     p: Problem, layout: _Layout, pieces: list[tuple[int, int]]
 ) -> list[tuple[list[int], list[float], float, float]]:
     """Return the rows: one piece of x's group is chosen; only its ends have weight."""
-    question, _ = _questions(p)
+    question, _ = first_questions(p)
     rows: list[tuple[list[int], list[float], float, float]] = []
     touching: dict[int, list[int]] = {}
     of_group: dict[tuple[int, int], list[int]] = {}

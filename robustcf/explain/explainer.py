@@ -1,0 +1,242 @@
+"""The explainer: rows in, proved and checked counterfactuals out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from robustcf.certificate.fresh import FreshForests
+from robustcf.counterfactual import Counterfactual
+from robustcf.explain.checks import Checks
+from robustcf.explain.customers import Customers, read_customers
+from robustcf.forest.forest import Forest, Label, Voting
+from robustcf.judge import Judge
+from robustcf.methods.base import Method, Setting
+from robustcf.methods.family import Answer, Customer, Family, Tools
+from robustcf.methods.thresholds import Naive
+from robustcf.methods.training import Training
+from robustcf.schema.encode import Row, Rows, as_frame, read_rows
+from robustcf.schema.schema import Schema
+from robustcf.solve import BestScore, Limits, get_engine
+
+
+class Explainer:
+    """Finds the nearest allowed point with a sufficient score for each row (eq. 2).
+
+    Parameters
+    ----------
+    forest : Forest
+        The explained forest; it is compiled once for all rows.
+    schema : Schema
+        The columns of the rows, in the order that the forest was trained on.
+    method : Method or sequence of methods
+        What a point must satisfy. Several methods are solved together, row by row, with shared bounds.
+    target : label, optional
+        The target class of every row. By default, the class that the forest does not predict
+        (two classes only).
+    voting : {"soft", "hard"}
+        "soft" is the mean of the trees' class fractions, as in scikit-learn's `predict`; "hard" is
+        their majority.
+    solver : {"auto", "engine", "highs", "gurobi", "oracle"}
+    time_limit : float
+        Seconds for each row and method.
+    threads, seed : int
+        Passed to the solver; isolation forests and RobX's perturbations also use the seed.
+    training : (ndarray, ndarray), optional
+        Encoded rows and labels that the forest was trained on, for the methods that use them
+        (`IsolationForest`, `LocalOutlierFactor`, `RobX`).
+    best_score : bool
+        Whether `no_recourse` rows also get the best reachable score and a point that reaches it.
+    judge : Judge, optional
+        The user's own model, such as `ReadModel.judge(schema)`. It decides on raw rows and raw points
+        instead of the forest. A row that it decides differently, or a point that it does not accept,
+        gets the status `error` with a reason.
+    fresh : sequence of FreshForests
+        Forests for `Certified` (`rc.train_fresh`). Missing ones are trained on the training rows.
+
+    Examples
+    --------
+    >>> import robustcf as rc
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> data = rc.datasets.synthetic_credit(n=300, seed=0)
+    >>> model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(data.encode(data.X), data.y)
+    >>> forest = rc.Forest.from_sklearn(model)
+    >>> explainer = rc.Explainer(forest, data.schema, method=rc.DirectSAA(alpha=0.2), target=1)
+    >>> cf = explainer.explain(data.X.iloc[6])
+    >>> cf.status, cf.changes
+    ('optimal', (Change(feature='late_payments', before=3, after=0, delta=-3.0),))
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        schema: Schema,
+        method: Method | Sequence[Method] = Naive(),
+        *,
+        target: Label | None = None,
+        voting: Voting = "soft",
+        solver: str = "auto",
+        time_limit: float = 60.0,
+        threads: int = 1,
+        seed: int = 0,
+        training: tuple[np.ndarray, np.ndarray] | None = None,
+        best_score: bool = True,
+        judge: Judge | None = None,
+        fresh: Sequence[FreshForests] = (),
+    ) -> None:
+        self.methods: tuple[Method, ...] = tuple(method) if isinstance(method, Sequence) else (method,)
+        if not self.methods:
+            raise ValueError("no method was given; pass at least one, such as method=Naive()")
+        if voting not in ("soft", "hard"):
+            raise ValueError(f"voting is {voting!r}; choose 'soft' or 'hard'")
+        if not time_limit > 0:
+            raise ValueError(f"time_limit is {time_limit}; it must be positive")
+        if target is None and len(forest.classes) > 2:
+            raise ValueError(f"the forest has classes {list(forest.classes)}; choose one of them as target")
+        self.forest, self.schema, self.voting = forest, schema, voting
+        self.target = None if target is None else forest.classes[forest.class_index(target)]
+        self.engine = get_engine(solver)
+        self.limits = Limits(time_limit, threads, seed)
+        self.wants_best_score = best_score
+        self.judge = judge
+        self._best: dict[tuple[object, ...], BestScore] = {}
+        self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training), threads, fresh)
+        self._families = self._group()
+
+    def _group(self) -> list[tuple[Family[Any], list[int]]]:
+        """Group the methods by family; each family has the positions of its methods."""
+        families: dict[Hashable, tuple[Family[Any], list[int]]] = {}
+        for i, method in enumerate(self.methods):
+            key = method.family_key()
+            if key not in families:
+                families[key] = (method.family(self.setting), [])
+            families[key][1].append(i)
+        return list(families.values())
+
+    def _checked_rows(self, training: tuple[np.ndarray, np.ndarray] | None) -> Training | None:
+        """Return the checked training rows if a method needs them, else None."""
+        needing = [m for m in self.methods if m.needs_training]
+        if not needing:
+            return None
+        if training is None:
+            raise ValueError(f"{type(needing[0]).__name__} needs training rows; pass training=(X, y)")
+        targets = self.forest.classes if self.target is None else (self.target,)
+        return Training(self.forest, self.schema, *training, targets=targets, voting=self.voting)
+
+    def explain(self, row: Row) -> Counterfactual:
+        """Return the counterfactual of one row in original units."""
+        if len(self.methods) > 1:
+            raise ValueError("several methods were given; use explain_grid(row)")
+        return self.explain_grid(row)[0]
+
+    def explain_grid(self, row: Row) -> list[Counterfactual]:
+        """Return the counterfactuals of one row, one per method."""
+        return self.explain_many(as_frame(row))
+
+    def explain_many(
+        self,
+        rows: pd.DataFrame | Iterable[Row],
+        progress: Callable[[int], None] | None = None,
+        *,
+        read: Rows | None = None,
+    ) -> list[Counterfactual]:
+        """Return the counterfactuals of all rows, row by row and then method by method.
+
+        Equal rows are solved once. Bad rows have the status `invalid_input` and a reason. Every point is
+        checked against the schema. The scikit-learn model itself, or the judge if there is one, scores
+        all rows and points. `progress` is called with the number of rows done. `read` is the result of
+        `read_rows` for these rows, if it is known; they are then not read again.
+        """
+        customers = self._read(rows, read)
+        if self.judge is not None and progress is not None:
+            progress(0)  # the first row starts now; the judge's time does not count towards it
+        answers: dict[int, list[Answer]] = {}
+        solved: dict[tuple[Label, bytes], list[Answer]] = {}
+        for k, i in enumerate(customers.usable):
+            if (dispute := customers.dispute(k, self.voting)) is not None:
+                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+            elif customers.targets[i] == customers.own[i]:
+                answers[i] = [Answer("already_favourable") for _ in self.methods]
+            else:
+                key = (customers.targets[i], customers.numbers[i].tobytes())
+                if key not in solved:
+                    solved[key] = self._solve(customers.customer(k))
+                answers[i] = solved[key]
+            if progress is not None:
+                progress(k + 1)
+        return self._checks.results(customers, answers)
+
+    def check_points(
+        self,
+        rows: pd.DataFrame | Iterable[Row],
+        points: Sequence[Sequence[np.ndarray | None]],
+        reason: str | None = None,
+        *,
+        read: Rows | None = None,
+    ) -> list[Counterfactual]:
+        """Check given points with every check of this explainer's own answers.
+
+        Parameters
+        ----------
+        rows : DataFrame or rows
+            Customers in original units.
+        points : sequence of sequences
+            For each row and method, a point (one number per feature, see `encode.py`) or None.
+        reason : str, optional
+            The reason of answers that pass.
+        read : Rows, optional
+            The result of `read_rows` for these rows, if it is known.
+
+        Returns
+        -------
+        list of Counterfactual
+            Row by row and method by method. A point that passes is `feasible` and verified; nothing is
+            proved about its distance. A point that fails is an `error` with a reason. Without a point,
+            the status is `timeout`.
+        """
+        customers, checks = self._read(rows, read), self._checks
+        answers: dict[int, list[Answer]] = {}
+        for k, i in enumerate(customers.usable):
+            if (dispute := customers.dispute(k, self.voting)) is not None:
+                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+                continue
+            answers[i] = [
+                checks.given(customers.customer(k), j, point, reason) for j, point in enumerate(points[i])
+            ]
+        return checks.results(customers, answers)
+
+    def _read(self, rows: pd.DataFrame | Iterable[Row], read: Rows | None) -> Customers:
+        """Read rows, unless they are read, with the decision and the target class of each."""
+        frame = as_frame(rows)
+        if read is None:
+            read = read_rows(self.schema, frame, missing=self.forest.accepts_missing)
+        elif len(read.numbers) != len(frame):
+            raise ValueError(f"{len(frame)} rows but {len(read.numbers)} rows of numbers")
+        votings = dict.fromkeys([self.voting, *(m.voting or self.voting for m in self.methods)])
+        return read_customers(self.setting, frame, read, self.target, self.judge, votings)
+
+    @property
+    def _checks(self) -> Checks:
+        families = {j: family for family, members in self._families for j in members}
+        own = [families[j] for j in range(len(self.methods))]
+        return Checks(self.setting, self.methods, own, self.judge, self.engine.name)
+
+    def _solve(self, row: Customer) -> list[Answer]:
+        """Solve one row for all methods; a failure affects only this row."""
+        answers = [Answer("error")] * len(self.methods)
+        for family, members in self._families:
+            begin = time.perf_counter()
+            end = time.monotonic() + self.limits.seconds * len(members)
+            tools = Tools(self.engine, self.limits, self.wants_best_score, self._best, end)
+            try:
+                found = family.answers(row, [self.methods[i] for i in members], tools)
+            except Exception as error:  # it becomes the row's status; the other rows continue
+                found = [Answer("error", reason=f"{type(error).__name__}: {error}") for _ in members]
+            for i, answer in zip(members, found, strict=True):
+                answer.seconds = (time.perf_counter() - begin) / len(found)
+                answers[i] = answer
+        return answers

@@ -1,0 +1,135 @@
+"""Build one customer's whole problem from cells, moves and rules."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from robustcf.forest.forest import Label, Voting
+from robustcf.problem.cells import Geometry
+from robustcf.problem.moves import Moves
+from robustcf.problem.problem import Problem
+from robustcf.problem.reduction import restrict
+from robustcf.problem.rules import RuleTrees, rule_trees
+from robustcf.support.tolerances import TIE_MARGIN, WHOLE_VOTES
+
+SOFT_UNIT = 2**40  # one soft vote in fixed point: far finer than TIE_MARGIN; 8000 trees fit an int64
+
+
+def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
+    """Return each leaf's integer votes for the target class, shape (1, leaves).
+
+    Leaves of other trees than the forest's have no votes.
+    """
+    forest = geometry.forest
+    c = forest.class_index(target)
+    node = geometry.leaves.node
+    fractions = forest.probabilities[node[node < len(forest.left)]]
+    hard = voting == "hard"
+    votes = np.zeros((1, len(node)), dtype=np.int64)
+    votes[0, : len(fractions)] = (
+        fractions.argmax(axis=1) == c if hard else np.rint(fractions[:, c] * SOFT_UNIT)
+    )
+    return votes
+
+
+def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
+    """Return the votes that reach max(threshold, half of all votes) (eq. 2b, eq. 5).
+
+    With two classes, half of the votes flips the prediction. With more classes it suffices, although a class
+    can win with less. Hard votes: the first class wins a tie, and every other class needs one vote more.
+    Soft votes: TIE_MARGIN beyond the tie is required, and scores within 2**-40 of the threshold count as
+    equal to it.
+    """
+    n = len(geometry.forest)
+    if voting == "hard":
+        first = geometry.forest.class_index(target) == 0
+        flips = (n + 1) // 2 if first else n // 2 + 1
+        return max(flips, math.ceil(n * threshold - WHOLE_VOTES))
+    needed = max(threshold, 0.5 + TIE_MARGIN)
+    return math.ceil(n * needed * SOFT_UNIT) - n  # n leaves, each rounded by at most half a unit
+
+
+def score_of(votes: int, n_trees: int, voting: Voting) -> float:
+    """Return integer votes as a score in [0, 1]."""
+    return votes / n_trees / (1 if voting == "hard" else SOFT_UNIT)
+
+
+def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: int) -> Problem:
+    """Build one customer's whole problem, before any reduction by cost.
+
+    `demand` has one number per condition. The schema's rules across features become further conditions, with
+    trees of their own.
+    """
+    boxes = geometry.leaves
+    lo, hi = boxes.lo, boxes.hi
+    if moves.missing.any():  # the split's rule for missing values opens or closes a leaf, not the cells
+        gone = moves.missing[boxes.feature]
+        lo = np.where(gone, np.where(boxes.missing, 0, 1), lo)
+        hi = np.where(gone, 0, hi)
+    cell, start = np.arange(geometry.start[-1]), geometry.start
+    own = moves.own
+    if moves.split:
+        cell, start, own, lo, hi = _with_split_cells(geometry, moves, lo, hi)
+    cells = Problem(
+        start=start,
+        cost=moves.cost[cell],
+        cell=cell,
+        ordered=geometry.ordered,
+        tree_start=boxes.tree_start,
+        votes=votes,
+        demand=np.array(demand, dtype=np.int64),
+        entry_start=boxes.entry_start,
+        feature=boxes.feature,
+        lo=lo,
+        hi=hi,
+        set=boxes.set,
+        member=boxes.member,
+    )
+    keep = moves.allowed[cell]
+    if geometry.schema.has_rules:
+        movable = np.add.reduceat(keep, start[:-1]) > 1
+        rules = rule_trees(geometry.schema, own, np.diff(start), movable, boxes.member.shape[1])
+        if rules is not None:
+            cells = _joined(cells, rules)
+    return restrict(cells, keep, np.inf)
+
+
+def _with_split_cells(
+    geometry: Geometry, moves: Moves, lo: np.ndarray, hi: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the layout with three places in each split feature's own cell.
+
+    It consists of cells, starts, own positions, and the boxes' lower and upper ends.
+    """
+    n_cells, feature = int(geometry.start[-1]), geometry.leaves.feature
+    extra = np.zeros(len(moves.own), dtype=np.int64)
+    extra[list(moves.split)] = 2
+    where = np.repeat(geometry.start[list(moves.split)] + moves.own[list(moves.split)], 2)
+    where[1::2] += 1  # one place before the own cell, one after it
+    cell = np.insert(np.arange(n_cells), where, n_cells + np.arange(len(where)))
+    start = geometry.start + np.concatenate([[0], np.cumsum(extra)])
+    own, more = moves.own[feature], extra[feature]
+    lo, hi = np.where(lo > own, lo + more, lo), np.where(hi >= own, hi + more, hi)
+    return cell, start, moves.own + extra // 2, lo, hi
+
+
+def _joined(problem: Problem, rules: RuleTrees) -> Problem:
+    """Append the rules' trees and conditions to a problem."""
+    n_own, n_rules = problem.votes.shape[0], rules.votes.shape[0]
+    votes = np.zeros((n_own + n_rules, problem.votes.shape[1] + rules.votes.shape[1]), dtype=np.int64)
+    votes[:n_own, : problem.votes.shape[1]] = problem.votes
+    votes[n_own:, problem.votes.shape[1] :] = rules.votes
+    shifted = np.where(rules.set >= 0, rules.set + len(problem.member), -1)
+    return problem._replace(
+        tree_start=np.concatenate([problem.tree_start, rules.tree_start[1:] + problem.tree_start[-1]]),
+        votes=votes,
+        demand=np.concatenate([problem.demand, rules.demand]),
+        entry_start=np.concatenate([problem.entry_start, rules.entry_start[1:] + problem.entry_start[-1]]),
+        feature=np.concatenate([problem.feature, rules.feature]),
+        lo=np.concatenate([problem.lo, rules.lo]),
+        hi=np.concatenate([problem.hi, rules.hi]),
+        set=np.concatenate([problem.set, shifted]),
+        member=np.concatenate([problem.member, rules.member]),
+    )
