@@ -101,9 +101,9 @@ def explain(
         if model is not None and customers is not None:
             rows = None if training is None or label is None else Training(training, label)
             whom = Customer(customers, row, customer, id_column)
-            subject = customer_of_table(whom, model, schema, rows, trust_pickle)
+            chosen = customer_of_table(whom, model, schema, rows, trust_pickle)
         elif data is not None and row is not None:
-            subject = row_of_data(read_dataset(data), row, trees, depth, seed)
+            chosen = row_of_data(read_dataset(data), row, trees, depth, seed)
         else:
             raise BadInput("Missing option '--row'.")
-        run(subject, request, json)
+        run(chosen, request, json)

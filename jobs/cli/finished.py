@@ -96,8 +96,8 @@ def export(
     ] = 4,
 ) -> None:
     """Write one line per customer: the decision, and each method's status, changes and reasons."""
-    from ..export.export import Wish, export_run
+    from ..export.export import ExportOptions, export_run
     from ..inputs.secrets import without_secrets
 
-    wish = Wish(output, tuple(method or ()), tuple(alpha or ()), reasons, max_reasons)
-    typer.echo(f"{export_run(run, wish)} customers: {without_secrets(output)}")
+    options = ExportOptions(output, tuple(method or ()), tuple(alpha or ()), reasons, max_reasons)
+    typer.echo(f"{export_run(run, options)} customers: {without_secrets(output)}")

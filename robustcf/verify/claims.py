@@ -17,7 +17,7 @@ from robustcf.verify.demands import needed_score
 from robustcf.verify.isolation import BLUR
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.reading import broken, costs, encode, encode_rows, weight_of
-from robustcf.verify.sheet import Asked
+from robustcf.verify.sheet import ShardQuestion
 
 # A witness must be cheaper than the claimed cost by this relative margin and by the float32 rounding.
 NEARER = 1e-6
@@ -64,7 +64,7 @@ class Verdicts:
 
 
 def judge(
-    asked: Asked, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
+    asked: ShardQuestion, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
 ) -> Verdicts:
     """Judge points of customers with rows `own`, for one method and target.
 

@@ -25,7 +25,7 @@ from robustcf.verify.demands import needed_score
 from robustcf.verify.isolation import BLUR
 from robustcf.verify.milp import TOLERANCE, Model, Row, Solver
 from robustcf.verify.plausible import ISOLATION, OUTLIER
-from robustcf.verify.sheet import Asked
+from robustcf.verify.sheet import ShardQuestion
 from robustcf.verify.trees import Trees
 
 BAND = 1e-7  # margin of summed votes, well above HiGHS's tolerance: presolve is unsafe at the tolerance
@@ -49,7 +49,7 @@ class Resolved:
 class FullModel:
     """The integer program of one customer's candidate values and the trees."""
 
-    def __init__(self, asked: Asked, claim: Claim, own: np.ndarray) -> None:
+    def __init__(self, asked: ShardQuestion, claim: Claim, own: np.ndarray) -> None:
         self.asked, self.claim, self.own = asked, claim, own
         self.demand = asked.demands[claim.method]
         self.plausible = claim.status != "no_recourse"
@@ -248,6 +248,6 @@ def _leaves(
                 open_.append((int(child), {**masks, j: both}))
 
 
-def resolve(asked: Asked, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:
+def resolve(asked: ShardQuestion, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:
     """Check a claim about the customer with row `own` by solving the full model."""
     return FullModel(asked, claim, own).solve(seconds)
