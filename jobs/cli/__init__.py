@@ -18,8 +18,8 @@ from ..cluster.signals import STOPPED, Terminated
 from ..inputs.datasets import datasets_app
 from ..inputs.errors import one_line
 from .batch import audit, reduce, reproduce, sweep
-from .bench import ListOptions, bench
-from .explain import demo, explain
+from .benchmark import ListOptions, bench
+from .customers import demo, explain
 from .finished import export, report, verify
 from .own_files import schema, validate
 
