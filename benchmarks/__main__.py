@@ -1,7 +1,7 @@
-"""Run the benchmark with `python -m robustcf_benchmarks`."""
+"""Run the benchmark with `python -m robustcf_benchmarks`, which is `robustcf bench`."""
 
 import sys
 
-from .bench import main
+from robustcf_jobs.cli import main
 
-sys.exit(main())
+main(["bench", *sys.argv[1:]])

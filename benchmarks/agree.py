@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from .cases import NAMED, PROBLEM
-from .contenders import INCUMBENT, PEERS, PROVED
+from .contenders import PROVED
+from .names import INCUMBENT, PEERS
 
 TOLERANCE = 1e-6
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 
-from .contenders import OURS, PEERS, PROVED
+from .contenders import PROVED
+from .names import OURS, PEERS
 
 HARD = ("students-performance", "spambase", "credit-card-default", "german-credit")
 

@@ -1,13 +1,8 @@
-"""The benchmark's command: solve, summarise and check.
-
-`python -m robustcf_benchmarks --quick` is a short run; without `--quick` it is the full benchmark.
-"""
+"""The benchmark: solve, summarise and check. `robustcf bench` starts it."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,34 +11,29 @@ import pandas as pd
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from robustcf.datasets import DatasetError
 from robustcf.solve import Limits
 
 from . import agree, growth, summary
 from .cases import NAIVE, NAMED, PLAUSIBLE, PROBLEM, Case, Customer, World, data_sets, realise, suite
-from .contenders import GENERAL, GRID, OURS, PEERS, PROVED, Answer, solve, solve_peer, solve_together, warm_up
-from .options import parse
+from .contenders import PROVED, Answer, solve, solve_peer, solve_together, warm_up
+from .names import GENERAL, GRID, OURS, PEERS
+from .options import Options
 from .peers import Peer, PeerGone, importable
-from .store import OtherVersion, Store, read
+from .store import Store, read
 
 console = Console(width=None if sys.stdout.isatty() else 160)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark.
+def measure_all(options: Options) -> int:
+    """Make all measurements; write tables and plots.
 
-    Return 0 if all agree, 1 for disagreements, 2 for bad arguments.
+    Return 0 if all contenders agree, 1 for disagreements, 2 without any measurement.
     """
-    options = parse(argv)
-    try:
-        with threadpool_limits(1):
-            return run(options)
-    except (OtherVersion, DatasetError) as error:
-        print(f"robustcf bench: {error}", file=sys.stderr)
-        return 2
+    with threadpool_limits(1):
+        return _measure_all(options)
 
 
-def run(options: argparse.Namespace) -> int:
+def _measure_all(options: Options) -> int:
     settings = {k: getattr(options, k) for k in ("limit", "seed")}
     settings |= {p: version(p) for p in ("highspy", "numba", "numpy", "scikit-learn")}
     if not options.summary_only:
@@ -61,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     return conclude(options.out, options.clock)
 
 
-def present(options: argparse.Namespace) -> list[str]:
+def present(options: Options) -> list[str]:
     """Return the requested contenders that are installed.
 
     Print which peers are missing.
@@ -79,7 +69,7 @@ def measure(
     case: Case,
     rows: int,
     names: list[str],
-    options: argparse.Namespace,
+    options: Options,
     store: Store,
     methods: list[str],
 ) -> None:

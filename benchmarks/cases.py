@@ -18,7 +18,6 @@ from robustcf.problem.build import leaf_votes, votes_needed
 from robustcf.problem.cells import Geometry, compile_geometry
 from robustcf.schema.encode import encode, read_rows
 
-ALPHAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 NAIVE = "naive"
 PLAUSIBLE: dict[str, rc.Method] = {
     "isolation 0.1": rc.IsolationForest(0.1),

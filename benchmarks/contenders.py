@@ -28,12 +28,9 @@ from robustcf.solve.grid import solve_grid
 from robustcf.solve.incumbent import find_incumbent, improve
 
 from .cases import NAIVE, PLAUSIBLE, Customer, World
+from .names import GRID, INCUMBENT, OURS, SOLVERS
 from .peers import Peer, PeerGone
 
-OURS, GRID, INCUMBENT = "ours", "ours-grid", "incumbent"
-GENERAL = ("highs-reduced", "gurobi-reduced")
-SOLVERS = (OURS, GRID, INCUMBENT, "highs-full", *GENERAL)
-PEERS = ("treecf", "treecf-cold", "oceanpy")
 PROVED = ("optimal", "no_recourse")
 _ENGINES = {OURS: "engine", "highs-reduced": "highs", "gurobi-reduced": "gurobi"}
 _STATUS = {"optimal": "optimal", "feasible": "feasible", "infeasible": "no_recourse", "unknown": "timeout"}

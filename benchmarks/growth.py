@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,9 @@ from robustcf.solve import Limits
 from . import plots
 from .agree import disagreements
 from .cases import SYNTHETIC, Case, World, data_sets, realise
-from .contenders import OURS, PROVED, solve, warm_up
+from .contenders import PROVED, solve, warm_up
+from .names import OURS
+from .options import Options
 from .store import read
 
 TREES = (50, 100, 200, 400, 800)
@@ -30,9 +31,9 @@ SETS = ("adult", "german-credit", "spambase")  # easy, middling, hard
 WIDE = ("spambase", "onlinenewspopularity")
 
 
-def run(options: argparse.Namespace, console: Console) -> None:
+def run(options: Options, console: Console) -> None:
     """Make the measurements that are missing in `growth.jsonl`."""
-    path: Path = options.out / "growth.jsonl"
+    path = options.out / "growth.jsonl"
     done = {(r["axis"], r["data"], r["size"], r["contender"]) for r in read(path)}
     contenders = [n for n in (OURS, "highs-reduced") if n in options.contenders]
     for axis, size, case in plan(options.data or data_sets(), quick=options.quick):
@@ -61,7 +62,7 @@ def conclude(folder: Path) -> list[str]:
     return disagreements(frame[frame.axis != "customers"])[0]
 
 
-def plan(data: list[str], *, quick: bool) -> Iterator[tuple[str, int, Case]]:
+def plan(data: Sequence[str], *, quick: bool) -> Iterator[tuple[str, int, Case]]:
     """Yield (axis, size, case), small sizes first."""
     sets = [d for d in SETS if d in data] or data[:1]
     wide = [d for d in WIDE if d in data] or data[:1]

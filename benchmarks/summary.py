@@ -13,7 +13,8 @@ from rich.table import Table
 from . import plots
 from .bars import bars
 from .cases import CASE, PROBLEM
-from .contenders import INCUMBENT, OURS, PROVED
+from .contenders import PROVED
+from .names import INCUMBENT, OURS
 
 KIND = CASE[1:]  # forests of one kind are also summarised over all data sets
 UNMEASURED = ("does_not_fit", "error")  # statuses without a comparable time

@@ -25,7 +25,7 @@ from ..validate.forests import load_training
 
 
 @dataclass(frozen=True)
-class Subject:
+class CustomerWithModel:
     """One customer and the forest that decides about the customer."""
 
     title: str
@@ -50,7 +50,7 @@ class Subject:
         return encode(self.schema, read_rows(self.schema, self.row, missing=True).numbers)
 
 
-def row_of_data(data: Dataset, row: int, trees: int, depth: int, seed: int) -> Subject:
+def row_of_data(data: Dataset, row: int, trees: int, depth: int, seed: int) -> CustomerWithModel:
     """Return a row of a data set and a forest trained on all other rows."""
     if row >= len(data):
         raise BadInput(f"{data.name}: row {row} does not exist; its rows are 0 to {len(data) - 1}")
@@ -62,7 +62,7 @@ def row_of_data(data: Dataset, row: int, trees: int, depth: int, seed: int) -> S
     others = np.arange(len(data)) != row
     X, y = data.encoded[others], data.y[others]
     model = RandomForestClassifier(trees, max_depth=depth, random_state=seed)
-    return Subject(
+    return CustomerWithModel(
         f"{data.name}, row {row}",
         f"a forest of {trees} trees of depth {depth}, trained on all other rows",
         Forest.from_sklearn(model.fit(X, y)),
@@ -90,7 +90,7 @@ class Customer:
 
 def customer_of_table(
     customer: Customer, model: str, schema: str | None, training: Training | None, trust_pickle: bool
-) -> Subject:
+) -> CustomerWithModel:
     """Return a customer of a table and the user's own model."""
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
@@ -98,7 +98,7 @@ def customer_of_table(
         raw = _find(customer, read)
         rows = load_training(training, read, opened.forest) if training is not None else None
     name = without_secrets(model).rstrip("/").rpartition("/")[2]
-    return Subject(
+    return CustomerWithModel(
         customer.title,
         f"{name}: {opened.forest.estimator.get('class', 'a forest')} of {len(opened.forest)} trees{ranges}",
         opened.forest,

@@ -22,7 +22,7 @@ from robustcf.show import as_record
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
-from .customer import Subject
+from .customer import CustomerWithModel
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 PICTURES = (".png", ".svg", ".pdf")
@@ -48,7 +48,7 @@ class Request:
 class Explained:
     """A customer's answers: those asked for, those of the menu, and their measured validity."""
 
-    subject: Subject
+    customer: CustomerWithModel
     explainer: Explainer
     answers: list[Counterfactual]
     menu: list[Counterfactual]
@@ -59,11 +59,11 @@ class Explained:
         return self.measured.get(id(cf))
 
 
-def run(subject: Subject, request: Request, as_json: bool) -> None:
+def run(customer: CustomerWithModel, request: Request, as_json: bool) -> None:
     """Explain, print and plot; exit with code 1 if an answer has the status `error`."""
     if request.plot is not None and not request.plot.lower().endswith(PICTURES):
         raise BadInput(f"--plot {request.plot}: the file name must end in {', '.join(PICTURES)}")
-    done = explain(subject, request)
+    done = explain(customer, request)
     if as_json:
         typer.echo(escaped(json.dumps(_record(done), indent=2, ensure_ascii=False, allow_nan=False)))
     else:
@@ -74,7 +74,7 @@ def run(subject: Subject, request: Request, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def explain(subject: Subject, request: Request) -> Explained:
+def explain(customer: CustomerWithModel, request: Request) -> Explained:
     """Solve all methods in one grid, which shares their bounds, then retrain forests."""
     with reporting_bad_input(ValueError):
         asked: list[Method] = [Naive()] if request.naive else []
@@ -84,69 +84,69 @@ def explain(subject: Subject, request: Request) -> Explained:
             menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *request.alphas}, reverse=True))]
         methods = list(dict.fromkeys([*asked, *menu]))
         explainer = Explainer(
-            subject.forest,
-            subject.schema,
+            customer.forest,
+            customer.schema,
             methods,
-            target=None if request.target is None else _label(subject, request.target),
+            target=None if request.target is None else _label(customer, request.target),
             solver=request.solver,
             time_limit=request.time_limit,
             seed=request.seed,
-            judge=subject.judge,
+            judge=customer.judge,
         )
-    found = dict(zip(methods, explainer.explain_grid(subject.row), strict=True))
+    found = dict(zip(methods, explainer.explain_grid(customer.row), strict=True))
     for cf in found.values():
         if cf.status == "invalid_input":
-            raise BadInput(f"{subject.title}: {cf.reason}")
-    done = Explained(subject, explainer, [found[m] for m in asked], [found[m] for m in menu])
+            raise BadInput(f"{customer.title}: {cf.reason}")
+    done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
     if request.forests:
-        done = replace(done, measured=_measured(subject, list(found.values()), request))
+        done = replace(done, measured=_measured(customer, list(found.values()), request))
     return done
 
 
-def _label(subject: Subject, text: str) -> Label:
-    for label in subject.forest.classes:
+def _label(customer: CustomerWithModel, text: str) -> Label:
+    for label in customer.forest.classes:
         if str(label) == text:
             return label
     try:
-        return subject.forest.classes[subject.forest.class_index(int(text))]
+        return customer.forest.classes[customer.forest.class_index(int(text))]
     except ValueError as error:
         shown = text if str(error).startswith("the forest") else repr(text)
         raise BadInput(
-            f"the forest has no class {shown}; its classes are {list(subject.forest.classes)}"
+            f"the forest has no class {shown}; its classes are {list(customer.forest.classes)}"
         ) from None
 
 
 def _measured(
-    subject: Subject, answers: Sequence[Counterfactual], request: Request
+    customer: CustomerWithModel, answers: Sequence[Counterfactual], request: Request
 ) -> dict[int, tuple[int, int]]:
     """Count the retrained forests that accept each point."""
     from robustcf.validate import derive_seed, retrain, validity
 
-    if subject.training is None:
+    if customer.training is None:
         raise BadInput("--forests needs the model's training rows; name them with --training and --label")
     reached = [cf for cf in answers if cf.encoded is not None and cf.target is not None]
     if not reached:
         return {}
-    X, y = subject.training
+    X, y = customer.training
     threads = min(MOST_THREADS, os.cpu_count() or 1)
     points = np.array([cf.encoded for cf in reached])
     agreed = np.zeros(len(reached), dtype=np.int64)
     with reporting_bad_input():
         for k in range(request.forests):
             seed = derive_seed(request.seed, "validation", "same-data", k)
-            again = retrain(subject.forest, X, y, seed, threads=threads)
+            again = retrain(customer.forest, X, y, seed, threads=threads)
             agreed += validity([again], points, [cf.target for cf in reached if cf.target is not None])[:, 0]
     return {id(cf): (int(n), request.forests) for cf, n in zip(reached, agreed, strict=True)}
 
 
 def _print(done: Explained) -> None:
-    out, subject = console(), done.subject
-    out.print(Text(subject.title, style="bold"))
-    out.print(Text(subject.about))
+    out, customer = console(), done.customer
+    out.print(Text(customer.title, style="bold"))
+    out.print(Text(customer.about))
     first = (done.answers or done.menu)[0]
-    out.print(f"decision {subject.decision}; score for {first.target}: {first.score_before:.3f}")
+    out.print(f"decision {customer.decision}; score for {first.target}: {first.score_before:.3f}")
     for cf in done.answers:
-        print_counterfactual(out, done.explainer, subject.row, cf)
+        print_counterfactual(out, done.explainer, customer.row, cf)
         if cf.point is not None:
             out.print(_robustness(done, cf))
     if done.menu and first.status != "already_favourable":
@@ -189,10 +189,10 @@ def _share(value: float) -> str:
 
 
 def _record(done: Explained) -> dict[str, Any]:
-    subject = done.subject
+    customer = done.customer
     return {
-        **subject.facts,
-        "decision": subject.decision,
+        **customer.facts,
+        "decision": customer.decision,
         "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
         "menu": [
             {
@@ -232,10 +232,10 @@ def _draw(done: Explained, path: str) -> str:
         return f"{path}: not written, because no answer has a change to plot"
     steps.sort(key=lambda cf: 1.0 - float(cf.method.alpha or 0.0))
     figure = trajectory_figure(
-        trajectory_of(done.subject.schema, steps),
-        done.subject.schema,
-        done.subject.row,
-        done.subject.title,
+        trajectory_of(done.customer.schema, steps),
+        done.customer.schema,
+        done.customer.row,
+        done.customer.title,
         [cf.point for cf in steps],
     )
     try:

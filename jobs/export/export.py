@@ -38,8 +38,8 @@ ENDINGS = (".csv", ".parquet")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """The options of the command line."""
+class ExportOptions:
+    """What to export, and where to."""
 
     output: str
     methods: tuple[str, ...] = ()
@@ -48,27 +48,27 @@ class Wish:
     most_reasons: int = 4
 
 
-def export_run(address: str, wish: Wish) -> int:
+def export_run(address: str, options: ExportOptions) -> int:
     """Write the table and return its number of customers."""
-    if not parent_of(wish.output)[1].lower().endswith(ENDINGS):
-        raise BadInput(f"{without_secrets(wish.output)}: the file name must end in .csv or .parquet")
+    if not parent_of(options.output)[1].lower().endswith(ENDINGS):
+        raise BadInput(f"{without_secrets(options.output)}: the file name must end in .csv or .parquet")
     run, manifest = require_run(address)
     findings = Findings()
     try:
         records = Records(run, manifest, findings)
-        return _Export(run, records, wish).go()
+        return _Export(run, records, options).go()
     except Unreadable as error:
         raise BadInput(f"{run.showing('manifest.json')}: {error}") from None
 
 
 class _Export:
-    def __init__(self, run: RunFolder, records: Records, wish: Wish) -> None:
-        self.run, self.records, self.wish = run, records, wish
-        self.chosen = _chosen(records.demands, wish)
+    def __init__(self, run: RunFolder, records: Records, options: ExportOptions) -> None:
+        self.run, self.records, self.options = run, records, options
+        self.chosen = _chosen(records.demands, options)
         self.scenarios = list(records.units[0].seeds) if records.units else []
         schemas = {unit.schema: unit for unit in records.units}
         names = {f.name for unit in schemas.values() for f in self._schema(unit).features}
-        self.reasons = Reasons() if wish.reasons is None else read_reasons(wish.reasons, sorted(names))
+        self.reasons = Reasons() if options.reasons is None else read_reasons(options.reasons, sorted(names))
         self.schema = self._columns()
 
     def _schema(self, unit: Unit) -> Schema:
@@ -95,7 +95,7 @@ class _Export:
     def go(self) -> int:
         written = 0
         with (
-            _writer(self.wish.output, self.schema) as write,
+            _writer(self.options.output, self.schema) as write,
             stage("exporting", self.records.rows) as progress,
         ):
             for unit in self.records.units:
@@ -155,7 +155,7 @@ class _Export:
         ):
             told[row].append("{}: {} -> {}".format(*move))
         cost, up = priced(self._schema(unit), changes)
-        ranked = self.reasons.ranked(changes, cost, up, n, self.wish.most_reasons)
+        ranked = self.reasons.ranked(changes, cost, up, n, self.options.most_reasons)
         words = {
             "changes": ["; ".join(own) for own in told],
             "reason_codes": ["; ".join(code for code, _ in own) for own in ranked],
@@ -194,8 +194,8 @@ class _Export:
         return found
 
 
-def _chosen(demands: Sequence[Demand], wish: Wish) -> list[Demand]:
-    named, alphas = wish.methods, wish.alphas
+def _chosen(demands: Sequence[Demand], options: ExportOptions) -> list[Demand]:
+    named, alphas = options.methods, options.alphas
     chosen = [
         d
         for d in demands

@@ -25,13 +25,23 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     model_validator,
-)
+)  # fmt: skip
 from pydantic.dataclasses import dataclass
 
 from robustcf.support.documents import DocumentError, parse_toml
 
 from .errors import BadInput
-from .field_types import SETTINGS, Address, Count, Different, Label, Methods, Positive, Voting
+from .field_types import (
+    SETTINGS,
+    Address,
+    Count,
+    Different,
+    Label,
+    Methods,
+    Positive,
+    Voting,
+    refuse_many_shards,
+)  # fmt: skip
 from .secrets import without_secrets
 from .validation_error import first_problem
 
@@ -124,6 +134,11 @@ class Grid:
     depth: Count = 4
     first_share: Annotated[StrictFloat, Field(gt=0, le=1)] = 1.0
     voting: Voting = "soft"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        refuse_many_shards(len(self.datasets), len(self.trees), self.simulations)
+        return self
 
 
 @dataclass(frozen=True, config=SETTINGS)

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from .uri import absolute
 
 T = TypeVar("T")
+MOST_SHARDS = 2**20  # of a run
 SETTINGS = ConfigDict(extra="forbid")  # of every config table
 
 
@@ -41,6 +42,16 @@ def _all_different(values: tuple[T, ...]) -> tuple[T, ...]:
             raise ValueError(f"{value!r} is listed twice")
         seen.add(value)
     return values
+
+
+def refuse_many_shards(datasets: int, trees: int, simulations: int) -> None:
+    """Refuse a sweep that would take years, or a forged one that would exhaust the memory."""
+    shards = datasets * trees * simulations
+    if shards > MOST_SHARDS:
+        raise ValueError(
+            f"data sets × numbers of trees × simulations make {shards:,} shards;"
+            f" at most {MOST_SHARDS:,} are allowed"
+        )
 
 
 Label = Annotated[str | int | float | bool, BeforeValidator(_label)]

@@ -24,13 +24,11 @@ ALLOWED = {
     "int_type": "a whole number",
     "label_type": "text or a number",
     "less_than_equal": "at most {le:g}",
-    "list_type": "a list",
     "literal_error": "{expected}",
     "mapping_type": "a table",
     "string_type": "text",
     "tuple_type": "a list",
 }
-
 FORBIDDEN = {"null": "null", "too_short": "empty"}
 
 

@@ -20,12 +20,12 @@ LOOKED_AT = ("timeout", "error", "invalid_input", "feasible")
 NOT_ASKED = ("already_favourable", "invalid_input")
 METHOD = ("method", "alpha", "beta", "parameter")
 
-Place = tuple[str, int]  # data set and number of trees
+PopulationKey = tuple[str, int]  # data set and number of trees
 Chosen = tuple[int, dict[str, Any]]  # a hash, and the row or customer that it selected
 
 
 @dataclass
-class MethodFacts:
+class MethodCounts:
     """Counts and sums of one method of one population, in the exact units of `exact_sums`."""
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -45,7 +45,7 @@ class MethodFacts:
 
 
 @dataclass
-class Facts:
+class PopulationCounts:
     """Counts of one population: the customers of a data set with forests of one size."""
 
     seen: int = 0
@@ -57,25 +57,25 @@ class Facts:
     kept: int = 0
     unverified: int = 0
     open_best_scores: int = 0
-    methods: dict[Key, MethodFacts] = field(default_factory=dict)
+    methods: dict[Key, MethodCounts] = field(default_factory=dict)
 
 
 @dataclass
-class Found:
+class ReportParts:
     """The merged parts of some shards."""
 
-    places: dict[Place, Facts] = field(default_factory=dict)
+    populations: dict[PopulationKey, PopulationCounts] = field(default_factory=dict)
     sample: dict[str, list[Chosen]] = field(default_factory=dict)
     slow: list[Chosen] = field(default_factory=list)
     failed: dict[str, list[Chosen]] = field(default_factory=dict)
 
-    def add(self, other: Found) -> None:
-        for place, facts in other.places.items():
-            mine = self.places.setdefault(place, Facts())
+    def add(self, other: ReportParts) -> None:
+        for place, facts in other.populations.items():
+            mine = self.populations.setdefault(place, PopulationCounts())
             add_counts(mine, facts)
             mine.feasible_gap = max(mine.feasible_gap, facts.feasible_gap)
             for key, method in facts.methods.items():
-                own = mine.methods.setdefault(key, MethodFacts())
+                own = mine.methods.setdefault(key, MethodCounts())
                 add_counts(own, method)
                 own.threshold = method.threshold if own.threshold is None else own.threshold
         for name, rows in other.sample.items():

@@ -11,13 +11,15 @@ from robustcf.report.content import Advice, Customer, Row
 from robustcf.schema.schema import Schema
 
 from ..run.rows import Key
-from .parts import LOOKED_AT, Found, MethodFacts, Place
+from .parts import LOOKED_AT, MethodCounts, PopulationKey, ReportParts
 from .tables import rank
 
-Names = Mapping[Place, str]
+Names = Mapping[PopulationKey, str]
 
 
-def customers(found: Found, names: Names, schema_of: Callable[[str], Schema | None]) -> tuple[Customer, ...]:
+def customers(
+    found: ReportParts, names: Names, schema_of: Callable[[str], Schema | None]
+) -> tuple[Customer, ...]:
     """Return the sample in the order of its hashes."""
     chosen = sorted((c for rows in found.sample.values() for c in rows), key=lambda c: c[0])
     return tuple(_customer(c, names, schema_of(c["dataset"])) for _, c in chosen)
@@ -26,7 +28,7 @@ def customers(found: Found, names: Names, schema_of: Callable[[str], Schema | No
 def _customer(record: Mapping[str, Any], names: Names, schema: Schema | None) -> Customer:
     before = [row["score_before"] for row in record["rows"] if row["score_before"] is not None]
     name = str(record["instance_id"])
-    ranked = sorted(record["rows"], key=lambda r: rank((_key(r), MethodFacts(threshold=r["threshold"]))))
+    ranked = sorted(record["rows"], key=lambda r: rank((_key(r), MethodCounts(threshold=r["threshold"]))))
     return Customer(
         name=name,
         population=names[record["dataset"], record["n_trees"]],
@@ -75,11 +77,11 @@ def _change(change: Mapping[str, Any], schema: Schema | None) -> tuple[str, str,
     return change_rows(schema, (Change(name, before, after, change["delta"]),))[0]
 
 
-def slow_rows(found: Found, names: Names) -> tuple[Row, ...]:
+def slow_rows(found: ReportParts, names: Names) -> tuple[Row, ...]:
     return tuple(_row(row, names) for _, row in found.slow)
 
 
-def failed_rows(found: Found, names: Names) -> tuple[Row, ...]:
+def failed_rows(found: ReportParts, names: Names) -> tuple[Row, ...]:
     """Return rows without a full answer; equal rows of a customer's methods become one line."""
     made: dict[tuple[str, ...], list[Row]] = {}
     for status in LOOKED_AT:
@@ -87,7 +89,7 @@ def failed_rows(found: Found, names: Names) -> tuple[Row, ...]:
             row = _row(record, names)
             gap = "" if row.gap is None else repr(row.gap)
             made.setdefault((row.population, row.name, status, row.reason or "", gap), []).append(row)
-    methods = {names[place]: len(facts.methods) for place, facts in found.places.items()}
+    methods = {names[place]: len(facts.methods) for place, facts in found.populations.items()}
     return tuple(replace(rows[0], method=_together(rows, methods)) for rows in made.values())
 
 

@@ -21,7 +21,7 @@ from ..run.folder import BROKEN, RunFolder, require_run
 from ..run.planned import readable_shards
 from ..run.rows import Key
 from ..terminal.progress import stage
-from .parts import Facts, Found, MethodFacts, Place
+from .parts import MethodCounts, PopulationCounts, PopulationKey, ReportParts
 from .people import customers, failed_rows, slow_rows
 from .rows import look_at
 from .since import STATES, Side, compare, flat, parts_for, settings_changed
@@ -50,7 +50,7 @@ def report_run(
     With `tasks` the shards are read on the cluster, else here, one after another.
     """
     names = readable_shards(run, manifest)
-    found = Found()
+    found = ReportParts()
     groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]
     with stage("reporting", len(names)) as progress:
         for call, part in _each(tasks, look_at, [(run, group) for group in groups]):
@@ -70,18 +70,18 @@ def _each(tasks: Tasks | None, function: Any, calls: Sequence[tuple[Any, ...]]) 
 
 
 def _content(
-    run: RunFolder, manifest: Mapping[str, Any], found: Found, tasks: Tasks | None, previous: str | None
+    run: RunFolder, manifest: Mapping[str, Any], found: ReportParts, tasks: Tasks | None, previous: str | None
 ) -> Report:
     summary = Summary.read(run)
     schemas = _Schemas(run)
-    several = len(found.places) > 1 or manifest["kind"] == "sweep"
-    names = {place: _name(place, several) for place in sorted(found.places)}
+    several = len(found.populations) > 1 or manifest["kind"] == "sweep"
+    names = {place: _name(place, several) for place in sorted(found.populations)}
     config = manifest.get("config", {})
     cohorts = config.get("customers", {}).get("cohort", ())
     n_classes = _n_classes(run)
     populations = tuple(
-        population(names[p], p, found.places[p], summary, schemas.of(p[0]), cohorts, n_classes)
-        for p in sorted(found.places)
+        population(names[p], p, found.populations[p], summary, schemas.of(p[0]), cohorts, n_classes)
+        for p in sorted(found.populations)
     )
     favourable = config.get("model", {}).get("favourable")
     return Report(
@@ -114,7 +114,7 @@ def _n_classes(run: RunFolder) -> int:
         raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
 
 
-def _name(place: Place, several: bool) -> str:
+def _name(place: PopulationKey, several: bool) -> str:
     return f"{place[0]}, {place[1]} trees" if several else place[0]
 
 
@@ -138,15 +138,15 @@ class _Schemas:
             raise BadInput(str(error)) from None
 
 
-def _failed_total(found: Found) -> int:
+def _failed_total(found: ReportParts) -> int:
     total = 0
-    for facts in found.places.values():
+    for facts in found.populations.values():
         statuses = _statuses(facts.methods)
         total += statuses["timeout"] + statuses["error"] + statuses["feasible"] + facts.invalid
     return total
 
 
-def _statuses(methods: Mapping[Key, MethodFacts]) -> Counter[str]:
+def _statuses(methods: Mapping[Key, MethodCounts]) -> Counter[str]:
     total: Counter[str] = Counter()
     for method in methods.values():
         total.update(method.statuses)
@@ -154,23 +154,23 @@ def _statuses(methods: Mapping[Key, MethodFacts]) -> Counter[str]:
 
 
 def _doubts(
-    found: Found, populations: Sequence[Population], summary: Summary, manifest: Mapping[str, Any]
+    found: ReportParts, populations: Sequence[Population], summary: Summary, manifest: Mapping[str, Any]
 ) -> Doubts:
-    places: list[Facts] = list(found.places.values())
-    statuses: Counter[str] = sum((_statuses(f.methods) for f in places), Counter())
+    counts: list[PopulationCounts] = list(found.populations.values())
+    statuses: Counter[str] = sum((_statuses(f.methods) for f in counts), Counter())
     config = manifest.get("config", {})
     voting = (config.get("model") or config.get("sweep") or {}).get("voting", "soft")
     return Doubts(
         feasible=statuses["feasible"],
-        worst_gap=max((f.feasible_gap for f in places), default=0.0),
-        kept=sum(f.kept for f in places),
+        worst_gap=max((f.feasible_gap for f in counts), default=0.0),
+        kept=sum(f.kept for f in counts),
         relaxed=statuses["relaxed"],
         heuristic=statuses["heuristic"],
         timeout=statuses["timeout"],
         error=statuses["error"],
-        invalid=sum(f.invalid for f in places),
-        unverified=sum(f.unverified for f in places),
-        open_best_scores=sum(f.open_best_scores for f in places),
+        invalid=sum(f.invalid for f in counts),
+        unverified=sum(f.unverified for f in counts),
+        open_best_scores=sum(f.open_best_scores for f in counts),
         measured=any(p.scenarios for p in populations),
         forests=int(config.get("validation", {}).get("forests", 0)),
         validity_interval=summary.note("validity", "interval"),
@@ -195,7 +195,7 @@ def _hashes(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _since(
     run: RunFolder,
     manifest: Mapping[str, Any],
-    found: Found,
+    found: ReportParts,
     summary: Summary,
     tasks: Tasks | None,
     previous: str | None,
@@ -253,11 +253,11 @@ def _since(
     )
 
 
-def _compared(found: Found, earlier: Summary) -> Key | None:
+def _compared(found: ReportParts, earlier: Summary) -> Key | None:
     """Return the strictest robust method of both runs, else any method of both."""
-    facts = found.places[min(found.places)]
+    facts = found.populations[min(found.populations)]
     both = {key: facts.methods[key] for key in facts.methods if key in earlier.methods}
-    return headline(Facts(methods=both)) or next(iter(both), None)
+    return headline(PopulationCounts(methods=both)) or next(iter(both), None)
 
 
 def _survival(manifest: Mapping[str, Any]) -> Iterator[Survival]:

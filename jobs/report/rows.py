@@ -18,7 +18,18 @@ from ..run.folder import RunFolder
 from ..run.previous import KEPT
 from ..run.reader import read_blocks, read_row_groups
 from ..run.rows import Key
-from .parts import FAILED, LOOKED_AT, METHOD, NOT_ASKED, SAMPLE, SLOWEST, Chosen, Facts, Found, MethodFacts
+from .parts import (
+    FAILED,
+    LOOKED_AT,
+    METHOD,
+    NOT_ASKED,
+    SAMPLE,
+    SLOWEST,
+    Chosen,
+    MethodCounts,
+    PopulationCounts,
+    ReportParts,
+)
 
 _SHOWN = (
     *METHOD, "status", "reason", "distance", "score_before", "score_after", "threshold", "gap",
@@ -29,11 +40,11 @@ _COLUMNS = [*_WHO, "best_score_gap", "verified", *_SHOWN]
 _MOST = 2**64 - 1  # the largest hash
 
 
-def look_at(run: RunFolder, shards: Sequence[str]) -> Found:
+def look_at(run: RunFolder, shards: Sequence[str]) -> ReportParts:
     """Return the merged parts of these shards, with one row group in memory at a time."""
-    found = Found()
+    found = ReportParts()
     for shard in shards:
-        own = Found()
+        own = ReportParts()
         for group in read_row_groups(run, "counterfactuals", shard, _COLUMNS):
             for part in _by_place(group):
                 own.add(_Group(part).found(found.limits()))
@@ -87,10 +98,10 @@ class _Group:
     def _numbers(self, name: str) -> np.ndarray:
         return self._matrix(self.table[name].to_numpy().astype(np.float64))
 
-    def found(self, limits: Mapping[str, int]) -> Found:
+    def found(self, limits: Mapping[str, int]) -> ReportParts:
         """Return these rows' part; customers with a hash above the limit are not sampled."""
         place = (self.table["dataset"][0].as_py(), int(self.table["n_trees"][0].as_py()))
-        facts = Facts(
+        facts = PopulationCounts(
             seen=len(self.status),
             favourable=int((self.status == "already_favourable").all(axis=1).sum()),
             invalid=int((self.status == "invalid_input").any(axis=1).sum()),
@@ -104,7 +115,7 @@ class _Group:
         for j, key in enumerate(self.keys):
             facts.methods[key] = levers[j]
             self._method(levers[j], j)
-        return Found({place: facts}, self._sample(limits), self._slow(), self._failed())
+        return ReportParts({place: facts}, self._sample(limits), self._slow(), self._failed())
 
     def _least_demanding(self) -> int:
         names = [key[0] for key in self.keys]
@@ -113,7 +124,7 @@ class _Group:
         lowest = np.where(np.isnan(self.threshold), np.inf, self.threshold).min(axis=0)
         return int(lowest.argmin())
 
-    def _doubts(self, facts: Facts) -> None:
+    def _doubts(self, facts: PopulationCounts) -> None:
         gaps = self._numbers("gap")[self.status == "feasible"]
         facts.feasible_gap = float(np.nanmax(gaps, initial=0.0)) if len(gaps) else 0.0
         facts.kept = int(pc.sum(pc.equal(self.table["reason"], KEPT)).as_py() or 0)
@@ -121,7 +132,7 @@ class _Group:
         facts.unverified = int((~verified & ~np.isnan(self.distance)).sum())
         facts.open_best_scores = int((self.none & ~(self._numbers("best_score_gap") <= 0)).sum())
 
-    def _method(self, facts: MethodFacts, j: int) -> None:
+    def _method(self, facts: MethodCounts, j: int) -> None:
         facts.statuses = Counter(self.status[:, j].tolist())
         facts.reached, facts.none = int(self.reached[:, j].sum()), int(self.none[:, j].sum())
         known = self.threshold[:, j][~np.isnan(self.threshold[:, j])]
@@ -137,9 +148,9 @@ class _Group:
         facts.predicted_rows, facts.predicted = int(used.sum()), exact_sums(predicted[used])[0]
         facts.answers = facts.reached
 
-    def _levers(self) -> list[MethodFacts]:
+    def _levers(self) -> list[MethodCounts]:
         """Count the changed features, their changes, and for categories the old and new values."""
-        facts = [MethodFacts() for _ in self.keys]
+        facts = [MethodCounts() for _ in self.keys]
         answers = self.table["changes"].filter(pa.array(self.reached.ravel())).combine_chunks()
         owner = np.flatnonzero(self.reached.ravel())[pc.list_parent_indices(answers).to_numpy()] % self.m
         flat = answers.flatten()

@@ -19,7 +19,7 @@ from robustcf.stats import mean
 from ..run.folder import RunFolder
 from ..run.reader import read_shard
 from ..run.rows import Key
-from .parts import METHOD, Facts, MethodFacts, Place
+from .parts import METHOD, MethodCounts, PopulationCounts, PopulationKey
 
 ROBUST = ("direct-saa", "robust-saa", "convex-approximation")
 MOST_GROUPS = 40  # values of a cohort column on the page; summary.csv has all of them
@@ -50,7 +50,9 @@ class Summary:
         metadata = self.schema.field(column).metadata or {}
         return str(metadata.get(key.encode(), b"").decode())
 
-    def of(self, place: Place, key: Key, cohort: str = "", value: str | None = "") -> list[dict[str, Any]]:
+    def of(
+        self, place: PopulationKey, key: Key, cohort: str = "", value: str | None = ""
+    ) -> list[dict[str, Any]]:
         """Return the lines of one method and group, one per scenario."""
         wanted = (*place, *key, cohort, value)
         return [line for line in self.lines if _group(line) == wanted]
@@ -86,7 +88,7 @@ def _estimate(line: Mapping[str, Any], name: str) -> Estimate:
     return Estimate(line[name], line[f"{name}_low"], line[f"{name}_high"])
 
 
-def headline(facts: Facts) -> Key | None:
+def headline(facts: PopulationCounts) -> Key | None:
     """Return the SAA method with the highest threshold."""
     robust = [key for key in facts.methods if key[0] in ("direct-saa", "robust-saa")]
     return max(robust, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
@@ -94,8 +96,8 @@ def headline(facts: Facts) -> Key | None:
 
 def population(
     name: str,
-    place: Place,
-    facts: Facts,
+    place: PopulationKey,
+    facts: PopulationCounts,
     summary: Summary,
     schema: Schema | None,
     cohorts: Sequence[str] = (),
@@ -130,18 +132,18 @@ def population(
     )
 
 
-def _has_naive(facts: Facts) -> bool:
+def _has_naive(facts: PopulationCounts) -> bool:
     return any(key[0] == "naive" for key in facts.methods)
 
 
-def rank(item: tuple[Key, MethodFacts]) -> tuple[Any, ...]:
+def rank(item: tuple[Key, MethodCounts]) -> tuple[Any, ...]:
     """Sort naive first, then robust methods by threshold, then the others."""
     (name, alpha, beta, parameter), facts = item
     kind = 0 if name == "naive" else 1 if name in ROBUST else 2
     return kind, facts.threshold or 0.0 if kind == 1 else 0.0, name, alpha or 0, beta or 0, parameter or 0
 
 
-def _method(place: Place, key: Key, facts: MethodFacts, denied: int, summary: Summary) -> MethodLine:
+def _method(place: PopulationKey, key: Key, facts: MethodCounts, denied: int, summary: Summary) -> MethodLine:
     found = summary.of(place, key)
     first: Mapping[str, Any] = found[0] if found else {}
     statuses = Counter(
@@ -177,7 +179,7 @@ def _mean(total: int, rows: int) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _levers(facts: Facts, schema: Schema | None) -> Iterator[Lever]:
+def _levers(facts: PopulationCounts, schema: Schema | None) -> Iterator[Lever]:
     """Return the features, most used first over all methods."""
     total: Counter[str] = Counter()
     for method in facts.methods.values():
@@ -194,7 +196,7 @@ def _label(schema: Schema | None, name: str) -> str:
     return name if schema is None or name not in schema.names else schema[name].label or name
 
 
-def _typical(facts: MethodFacts, name: str, schema: Schema | None) -> str:
+def _typical(facts: MethodCounts, name: str, schema: Schema | None) -> str:
     """Return a number's mean change with its unit, or a category's most frequent change."""
     uses = facts.uses[name]
     if not uses:
@@ -216,7 +218,9 @@ def _short(value: float) -> str:
     return f"{round(value, digits):,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
 
 
-def _groups(place: Place, facts: Facts, summary: Summary, cohorts: Sequence[str]) -> tuple[list[Group], int]:
+def _groups(
+    place: PopulationKey, facts: PopulationCounts, summary: Summary, cohorts: Sequence[str]
+) -> tuple[list[Group], int]:
     """Return the largest groups of each cohort column, sorted by name."""
     statuses: dict[tuple[Any, ...], Counter[str]] = {}
     for line in summary.statuses:

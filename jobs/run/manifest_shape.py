@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,13 +19,15 @@ from pydantic import (
     StrictStr,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
+from ..inputs.field_types import MOST_SHARDS, refuse_many_shards
 from ..inputs.validation_error import first_problem
 
-MOST_BITS = 20
+MOST_BITS = MOST_SHARDS.bit_length() - 1
 
 
 def _refuse_null(value: Any) -> Any:
@@ -169,6 +171,12 @@ class SweepSettings:
 class SweepManifest(Manifest):
     config: SweepSettings  # type: ignore[assignment]
     data_hash: Mapping[StrictStr, StrictStr]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        design = self.config.sweep
+        refuse_many_shards(len(self.data_hash), len(design.trees), design.simulations)
+        return self
 
 
 KINDS = {"audit": AuditManifest, "sweep": SweepManifest}

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..inputs.errors import BadInput
 from .folder import RunFolder
-from .manifest_shape import MOST_BITS
 
 # What determines a run's rows. If any of these differs, the shard belongs to another run.
 IDENTITY = ("kind", "config_hash", "forest_hash", "schema_hash", "data_hash", "answer_keys")
@@ -28,15 +27,12 @@ def planned_shards(manifest: Mapping[str, Any]) -> list[str]:
     """Return the names of the shard files that the manifest plans."""
     if manifest["kind"] == "audit":
         return [shard_name(k) for k in range(2 ** manifest["plan"]["bits"])] if "plan" in manifest else []
-    datasets, grid = manifest["data_hash"], manifest["config"]["sweep"]
-    trees, simulations = grid["trees"], grid["simulations"]
-    if (planned := len(datasets) * len(trees) * simulations) > 2**MOST_BITS:
-        raise BadInput(f"the sweep plans {planned:,} shards, but at most {2**MOST_BITS:,} are allowed")
+    grid = manifest["config"]["sweep"]
     return [
         unit_name(dataset, n_trees, simulation) + ".parquet"
-        for dataset in datasets
-        for n_trees in trees
-        for simulation in range(simulations)
+        for dataset in manifest["data_hash"]
+        for n_trees in grid["trees"]
+        for simulation in range(grid["simulations"])
     ]
 
 

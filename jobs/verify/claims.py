@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from robustcf.verify import Asked, Block, Findings
+from robustcf.verify import Block, Findings, ShardQuestion
 from robustcf.verify.claims import Claim
 from robustcf.verify.findings import short
 from robustcf.verify.reading import numbers_of, read_texts
@@ -32,7 +32,7 @@ SOLVED = ("optimal", "feasible", "no_recourse", "relaxed", "timeout")
 class _Kept:
     """The claims of one unit and the data needed to judge them."""
 
-    asked: Asked
+    asked: ShardQuestion
     claims: list[Claim] = field(default_factory=list)
     keys: list[int] = field(default_factory=list)
     origins: dict[str, np.ndarray] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Claims:
         self.total = 0
         self.kept = 0
 
-    def add(self, unit: Unit, asked: Asked, block: Block, checked: Checked) -> None:
+    def add(self, unit: Unit, asked: ShardQuestion, block: Block, checked: Checked) -> None:
         """Collect the claims and points of a block of rows."""
         mine = self.units.setdefault((unit.dataset, unit.shard), _Kept(asked))
         frame = block.frame
@@ -77,7 +77,7 @@ class Claims:
         if self.kept > 2 * MOST_CLAIMS:
             self._thin_out()
 
-    def _add_answers(self, dataset: str, asked: Asked, block: Block) -> None:
+    def _add_answers(self, dataset: str, asked: ShardQuestion, block: Block) -> None:
         """Collect points as numbers: changed features from `changes`, the others decoded."""
         features, changes = asked.schema.features, block.changes
         points = numbers_of(features, block.points)

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from robustcf.schema.schema import Schema
-from robustcf.verify import Asked, Block, Findings, Tally, Trees, check_block
+from robustcf.verify import Block, Findings, ShardQuestion, Tally, Trees, check_block
 from robustcf.verify.findings import short
 from robustcf.verify.rows import Checked
 
@@ -30,7 +30,7 @@ from .training import Plausibility, Rows, check_training_hash, read_training
 class Challenge(Protocol):
     """Collects a run's claims shard by shard, then tries to refute some of them."""
 
-    def add(self, unit: Unit, asked: Asked, block: Block, checked: Checked) -> None: ...
+    def add(self, unit: Unit, asked: ShardQuestion, block: Block, checked: Checked) -> None: ...
 
     def go(self, source: Source, findings: Findings) -> list[str]:
         """Add refuted claims to the findings; return lines that summarise the attempts."""
@@ -162,7 +162,7 @@ class _Verification:
         if trees is None or schema is None:
             self.complete = False
             return len(table)
-        asked = Asked(
+        asked = ShardQuestion(
             schema,
             trees,
             records.demands,

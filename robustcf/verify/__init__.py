@@ -9,17 +9,17 @@ from robustcf.verify.demands import Demand, predicted, threshold
 from robustcf.verify.findings import Findings
 from robustcf.verify.moves import Changes, Moves, check_moves
 from robustcf.verify.rows import check_block
-from robustcf.verify.sheet import Asked, Block
+from robustcf.verify.sheet import Block, ShardQuestion
 from robustcf.verify.summary import Tally
 from robustcf.verify.trees import Trees
 
 __all__ = [
-    "Asked",
     "Block",
     "Changes",
     "Demand",
     "Findings",
     "Moves",
+    "ShardQuestion",
     "Tally",
     "Trees",
     "check_block",

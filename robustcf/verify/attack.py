@@ -15,7 +15,7 @@ import numpy as np
 from robustcf.schema.schema import Schema
 from robustcf.support.tolerances import CHEAPER
 from robustcf.verify.claims import Claim, allowed_moves, judge, move_costs
-from robustcf.verify.sheet import Asked
+from robustcf.verify.sheet import ShardQuestion
 
 BLOCK = 400_000  # (customer, donor) pairs at a time
 
@@ -67,7 +67,7 @@ def _first_of_each(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def attack(
-    asked: Asked, claims: Sequence[Claim], own: np.ndarray, given: np.ndarray
+    asked: ShardQuestion, claims: Sequence[Claim], own: np.ndarray, given: np.ndarray
 ) -> tuple[list[Hit], int]:
     """Try every donor on every claim.
 
@@ -75,7 +75,7 @@ def attack(
 
     Parameters
     ----------
-    asked : Asked
+    asked : ShardQuestion
     claims : sequence of Claim
     own : ndarray
         The row of each claim's customer, as numbers.
@@ -112,7 +112,7 @@ def _cheap(schema: Schema, own: np.ndarray, given: np.ndarray, most: np.ndarray)
 
 
 def _judged(
-    asked: Asked,
+    asked: ShardQuestion,
     claims: Sequence[Claim],
     of: list[list[int]],
     customers: np.ndarray,

@@ -17,7 +17,7 @@ from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SCORE_ROUNDING
 from robustcf.verify.demands import needed_score
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.reading import broken, costs, encode, encode_rows, weight_of
-from robustcf.verify.sheet import Asked
+from robustcf.verify.sheet import ShardQuestion
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Verdicts:
 
 
 def judge(
-    asked: Asked, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
+    asked: ShardQuestion, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
 ) -> Verdicts:
     """Judge points of customers with rows `own`, for one method and target.
 

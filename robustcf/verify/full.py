@@ -25,7 +25,7 @@ from robustcf.verify.claims import Claim, judge
 from robustcf.verify.demands import needed_score
 from robustcf.verify.milp import Model, Row, Solver
 from robustcf.verify.plausible import ISOLATION, OUTLIER
-from robustcf.verify.sheet import Asked
+from robustcf.verify.sheet import ShardQuestion
 from robustcf.verify.trees import Trees
 
 MOST_CUTS = 25  # points within rounding of a demand that are excluded one by one
@@ -48,7 +48,7 @@ class Resolved:
 class FullModel:
     """The integer program of one customer's candidate values and the trees."""
 
-    def __init__(self, asked: Asked, claim: Claim, own: np.ndarray) -> None:
+    def __init__(self, asked: ShardQuestion, claim: Claim, own: np.ndarray) -> None:
         self.asked, self.claim, self.own = asked, claim, own
         self.demand = asked.demands[claim.method]
         self.plausible = claim.status != "no_recourse"
@@ -250,6 +250,6 @@ def _leaves(
                 open_.append((int(child), {**masks, j: both}))
 
 
-def resolve(asked: Asked, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:
+def resolve(asked: ShardQuestion, claim: Claim, own: np.ndarray, seconds: float) -> Resolved:
     """Check a claim about the customer with row `own` by solving the full model."""
     return FullModel(asked, claim, own).solve(seconds)

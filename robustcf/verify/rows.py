@@ -13,7 +13,7 @@ from robustcf.verify.evidence import check_evidence
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import check_moves, check_points
 from robustcf.verify.plausible import check_plausible
-from robustcf.verify.sheet import Asked, Block, Sheet
+from robustcf.verify.sheet import Block, ShardQuestion, Sheet
 from robustcf.verify.statuses import CLAIMS, check_demands, check_keys, check_statuses
 from robustcf.verify.trees import Verdict
 
@@ -27,7 +27,7 @@ class Checked:
     origin: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-def check_block(block: Block, asked: Asked, findings: Findings) -> Checked:
+def check_block(block: Block, asked: ShardQuestion, findings: Findings) -> Checked:
     """Check everything about these rows that needs only the run folder."""
     sheet = _Points(block, asked, findings)
     check_keys(sheet)

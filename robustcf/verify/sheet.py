@@ -18,7 +18,7 @@ from robustcf.verify.trees import Trees
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShardQuestion:
     """The question that every row of a shard answers.
 
     `target` None means the other class.
@@ -51,7 +51,7 @@ class Block:
 class Sheet:
     """A block and its question, with helpers that add findings."""
 
-    def __init__(self, block: Block, asked: Asked, findings: Findings) -> None:
+    def __init__(self, block: Block, asked: ShardQuestion, findings: Findings) -> None:
         self.block, self.asked, self.findings = block, asked, findings
         frame = block.frame
         self.frame, self.n = frame, len(frame)

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
-from robustcf_benchmarks import bench
+import typer
 from robustcf_benchmarks.agree import disagreements
+from robustcf_benchmarks.bench import present
 from robustcf_benchmarks.cases import PLAUSIBLE, Case, realise
 from robustcf_benchmarks.contenders import PROVED
+from robustcf_benchmarks.options import Options, options_of
 from robustcf_benchmarks.store import read
+from robustcf_jobs.cli import app, main
 
 CONTENDERS = ["ours", "ours-grid", "incumbent", "highs-reduced"]
 SMALL = ["--data", "synthetic-credit", "--trees", "20", "--depth", "3", "--rows", "1", "--alphas", "0.05"]
 
 
+def run(arguments: list[str]) -> int | str | None:
+    """The exit code of `robustcf bench`."""
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", *arguments])
+    return ended.value.code
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("bench")
-    assert bench.main([*SMALL, "--limit", "30", "--out", str(out), "--contenders", *CONTENDERS]) == 0
+    assert run([*SMALL, "--limit", "30", "--out", str(out), "--contenders", *CONTENDERS]) == 0
     return out
 
 
@@ -47,7 +58,7 @@ def test_goes_on_where_it_was_interrupted(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text((folder / "run.json").read_text())
     path = tmp_path / "measurements.jsonl"
     path.write_text("".join(lines[:3]) + lines[3][:20])  # the last line was cut short
-    assert bench.main([*SMALL, "--limit", "30", "--out", str(tmp_path), "--contenders", *CONTENDERS]) == 0
+    assert run([*SMALL, "--limit", "30", "--out", str(tmp_path), "--contenders", *CONTENDERS]) == 0
     assert path.read_text().startswith("".join(lines[:3]))
     assert len(_records(tmp_path)) == len(_records(folder))
 
@@ -55,7 +66,7 @@ def test_goes_on_where_it_was_interrupted(folder: Path, tmp_path: Path) -> None:
 def test_refuses_to_mix_measurements_of_different_settings(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bench.main([*SMALL, "--limit", "7", "--out", str(folder), "--contenders", "ours"]) == 2
+    assert run([*SMALL, "--limit", "7", "--out", str(folder), "--contenders", "ours"]) == 2
     assert "a different limit" in capsys.readouterr().err
 
 
@@ -86,7 +97,7 @@ def _with_change(folder: Path, change: dict) -> list[dict]:
 def test_a_wrong_objective_fails_the_run(folder: Path, tmp_path: Path) -> None:
     records = _with_change(folder, {"objective": 1e-5})
     (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-    assert bench.main(["--summary-only", "--out", str(tmp_path)]) == 1
+    assert run(["--summary-only", "--out", str(tmp_path)]) == 1
     assert "highs-reduced optimal 1e-05" in (tmp_path / "disagreements.txt").read_text()
 
 
@@ -99,14 +110,14 @@ def test_a_peer_that_proves_more_than_the_optimum_is_only_noted(folder: Path) ->
 
 
 def test_peers_that_are_not_installed_are_left_out_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    options = bench.parse(["--contenders", "ours", "treecf", "oceanpy", "--peer-python", "/no/python"])
-    assert bench.present(options) == ["ours"]
+    options = Options(contenders=("ours", "treecf", "oceanpy"), peer_python="/no/python")
+    assert present(options) == ["ours"]
     assert "oceanpy skipped" in capsys.readouterr().out
 
 
 def test_frozen_features_leave_some_without_recourse_and_all_agree(tmp_path: Path) -> None:
     asked = ["--suite", "frozen", "--extra-rows", "4", "--contenders", "ours", "highs-full"]
-    assert bench.main([*SMALL, *asked, "--out", str(tmp_path)]) == 0
+    assert run([*SMALL, *asked, "--out", str(tmp_path)]) == 0
     statuses = {r["status"] for r in _records(tmp_path)}
     assert statuses == {"optimal", "no_recourse"}
 
@@ -122,7 +133,7 @@ def test_plausible_methods_are_compared_too(tmp_path: Path) -> None:
         "highs-full",
         "highs-reduced",
     ]
-    assert bench.main([*SMALL, *asked, "--out", str(tmp_path)]) == 0
+    assert run([*SMALL, *asked, "--out", str(tmp_path)]) == 0
     records = _records(tmp_path)
     assert {(r["contender"], r["method"]) for r in records} == {
         (c, m) for c in ("ours", "highs-reduced") for m in PLAUSIBLE
@@ -131,7 +142,7 @@ def test_plausible_methods_are_compared_too(tmp_path: Path) -> None:
 
 
 def test_an_unknown_data_set_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench.main(["--data", "nowhere", "--contenders", "ours", "--out", str(tmp_path)]) == 2
+    assert run(["--data", "nowhere", "--contenders", "ours", "--out", str(tmp_path)]) == 2
     assert "nowhere" in capsys.readouterr().err
 
 
@@ -142,3 +153,54 @@ def test_customers_were_held_out_and_come_from_both_sides() -> None:
     assert len({c.row for c in customers}) == 6
     for c in customers:
         assert world.model.predict(c.encoded[None])[0] != c.target
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    command = typer.main.get_command(app).commands["bench"]  # type: ignore[attr-defined]
+    found: dict[str, Any] = command.make_context("bench", list(arguments)).params
+    return found
+
+
+def test_list_options_take_several_values_one_after_another_or_repeated() -> None:
+    for arguments in (
+        ["--suite", "frozen", "main", "--rows", "4", "--contenders", "ours", "highs-full", "--fresh"],
+        ["--suite", "frozen", "--rows=4", "--fresh", "--suite=main", "--contenders=ours", "highs-full"],
+    ):
+        found = parsed(*arguments)
+        assert list(found["suite"]) == ["frozen", "main"]
+        assert list(found["contenders"]) == ["ours", "highs-full"]
+        assert (found["rows"], found["fresh"]) == (4, True)
+    assert list(parsed("--alphas", "0.1", "0.2", "--limit", "5")["alphas"]) == [0.1, 0.2]
+
+
+def test_without_any_alpha_only_naive_is_measured(tmp_path: Path) -> None:
+    assert run([*SMALL[:-2], "--alphas", "--contenders", "ours", "--out", str(tmp_path)]) == 0
+    assert [r["method"] for r in _records(tmp_path)] == ["naive"]
+
+
+def test_quick_changes_the_defaults_and_no_option_that_is_given() -> None:
+    assert options_of(False, {"rows": None, "alphas": []}) == Options(alphas=())
+    found = options_of(True, {"rows": 7, "limit": None, "data": ["adult"]})
+    assert found == Options(("adult",), rows=7, extra_rows=1, alphas=(0.05,), limit=10.0, quick=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--contenders", "ours", "cplex"], "--contenders has 'cplex'; choose among ours,"),
+        (["--suite", "main", "small"], "'small' is not one of 'main', 'frozen'"),
+        (["--suite"], "requires an argument"),
+        (["--alphas", "0.7"], "--alphas has 0.7; each must lie in (0, 0.5]"),
+        (["--limit", "0"], "--limit is 0.0; it must be positive"),
+        (["--rows", "0"], "--rows"),
+        (["--colour"], "No such option: --colour"),
+        (["stray"], "stray"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.splitlines()) == 1

@@ -148,6 +148,6 @@ def test_a_real_process_behaves_and_its_help_needs_nothing_heavy() -> None:
     done = process("-m", "robustcf_jobs.cli", "explain", "nope", "--row", "1")
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    heavy = "{'sklearn', 'pandas', 'numba', 'ray'}"
+    heavy = "{'sklearn', 'pandas', 'numba', 'ray', 'pydantic', 'numpy', 'pyarrow'}"
     code = f"import sys, robustcf_jobs.cli; sys.exit(bool({heavy} & {{*sys.modules}}))"
     assert process("-c", code).returncode == 0

@@ -156,6 +156,7 @@ def test_a_sweep_needs_sensible_counts(tmp_path: Path) -> None:
         ({"trees": [0]}, "trees"),
         ({"rows": 0}, "rows must be at least 1, not 0"),
         ({"first_share": 2.0}, "share"),
+        ({"simulations": 10**6, "trees": [10, 20]}, "sweep: .* make 2,000,000 shards; at most 1,048,576"),
     ):
         config = SWEEP | {"sweep": {"datasets": ["a"], **changes}}
         with pytest.raises(BadInput, match=words):

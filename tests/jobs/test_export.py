@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from jobworld import customers, make_audit, make_forest, make_sweep, run_audit, run_sweep
-from robustcf_jobs.export.export import Wish, export_run
+from robustcf_jobs.export.export import ExportOptions, export_run
 from robustcf_jobs.export.reasons import read_reasons
 from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.run.spreadsheet import harmless_text
@@ -53,9 +53,9 @@ def audit(local_ray: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def wide(audit: Path, tmp_path: Path, ending: str = "parquet", **wish: Any) -> pd.DataFrame:
+def wide(audit: Path, tmp_path: Path, ending: str = "parquet", **options: Any) -> pd.DataFrame:
     output = tmp_path / f"wide.{ending}"
-    assert export_run(str(audit / "run"), Wish(str(output), **wish)) == 16
+    assert export_run(str(audit / "run"), ExportOptions(str(output), **options)) == 16
     assert [p.name for p in tmp_path.iterdir()] == [output.name]
     return pd.read_parquet(output) if ending == "parquet" else pd.read_csv(output)
 
@@ -162,7 +162,7 @@ def test_other_words_and_numbers_are_not_touched(text: str) -> None:
 def test_a_sweep_has_its_simulations_as_lines(local_ray: Any, tmp_path: Path) -> None:
     assert run_sweep(make_sweep(tmp_path / "sweep")) == 0
     output = tmp_path / "wide.parquet"
-    assert export_run(str(tmp_path / "sweep/run"), Wish(str(output))) == 6
+    assert export_run(str(tmp_path / "sweep/run"), ExportOptions(str(output))) == 6
     table = pd.read_parquet(output)
     assert list(table.columns[:4]) == ["dataset", "simulation", "n_trees", "id"]
     assert not table.duplicated(["dataset", "simulation", "n_trees", "id"]).any()
@@ -209,12 +209,12 @@ def test_reasons_in_toml(tmp_path: Path) -> None:
 
 def test_bad_outputs(audit: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"must end in \.csv or \.parquet"):
-        export_run(str(audit / "run"), Wish(str(tmp_path / "wide.xlsx")))
+        export_run(str(audit / "run"), ExportOptions(str(tmp_path / "wide.xlsx")))
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot be written"):
-        export_run(str(audit / "run"), Wish(str(tmp_path / "file/wide.csv")))
+        export_run(str(audit / "run"), ExportOptions(str(tmp_path / "file/wide.csv")))
     with pytest.raises(BadInput, match=r"no manifest\.json"):
-        export_run(str(tmp_path), Wish(str(tmp_path / "wide.csv")))
+        export_run(str(tmp_path), ExportOptions(str(tmp_path / "wide.csv")))
 
 
 # ------------------------------------------------------------------------------ other tools

@@ -99,11 +99,12 @@ def test_a_sweep_needs_its_design_and_its_data_sets(tmp_path: Path) -> None:
         assert words in caught.value.format_message()
 
 
-def test_a_sweep_of_too_many_shards_is_refused() -> None:
+def test_a_forged_sweep_of_too_many_shards_is_refused(tmp_path: Path) -> None:
+    """`verify` listed the shards one by one until the memory was full."""
     manifest = stored("sweep")
-    manifest["config"]["sweep"]["simulations"] = 2**20 + 1
-    with pytest.raises(BadInput, match="shards, but at most 1,048,576 are allowed"):
-        planned_shards(manifest)
+    manifest["config"]["sweep"]["simulations"] = 10**15
+    with pytest.raises(BadInput, match="shards; at most 1,048,576 are allowed"):
+        manifest_in(tmp_path, manifest)
 
 
 def test_a_long_value_is_cut_but_shows_no_part_of_a_secret(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from browser import Browser, browse
 from jobworld import Command, customers, make_audit, make_forest, make_sweep, run_audit, run_sweep
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.report.parts import METHOD, SAMPLE, Facts, Found, MethodFacts
+from robustcf_jobs.report.parts import METHOD, SAMPLE, MethodCounts, PopulationCounts, ReportParts
 from robustcf_jobs.report.report import _compared, report_folder
 from robustcf_jobs.report.rows import look_at
 from robustcf_jobs.report.tables import Summary
@@ -127,8 +127,8 @@ def test_runs_are_compared_by_the_strictest_method_that_both_have() -> None:
         ("robust-saa", 0.05, 0.1, None),
     )
     thresholds = {mild: 0.5, strict: 0.586, stricter: 0.667}
-    facts = Facts(methods={key: MethodFacts(threshold=t) for key, t in thresholds.items()})
-    found = Found(places={("customers", 100): facts})
+    facts = PopulationCounts(methods={key: MethodCounts(threshold=t) for key, t in thresholds.items()})
+    found = ReportParts(populations={("customers", 100): facts})
 
     def earlier(*keys: Any) -> Summary:
         return Summary(tuple(dict(zip(METHOD, key, strict=True)) for key in keys), (), None)

@@ -220,7 +220,7 @@ def test_a_run_on_object_storage_is_verified_exported_and_holds_no_secret(
     local_ray: Any, tmp_path: Path, s3: str
 ) -> None:
     from robustcf_jobs.audit.audit import audit
-    from robustcf_jobs.export.export import Wish, export_run
+    from robustcf_jobs.export.export import ExportOptions, export_run
     from robustcf_jobs.verify.run import verify_run
 
     frame = customers(12)
@@ -233,7 +233,7 @@ def test_a_run_on_object_storage_is_verified_exported_and_holds_no_secret(
     assert (done.rows, done.customers) == (12, 12)
     folder, _ = parent_of(s3)
     wide = folder.replace("nightly", "nightly/wide.csv")
-    assert export_run(s3, Wish(wide)) == 12
+    assert export_run(s3, ExportOptions(wide)) == 12
     filesystem, root = open_filesystem(s3)
     from pyarrow import fs
 

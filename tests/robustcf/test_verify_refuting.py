@@ -12,7 +12,7 @@ import pytest
 
 import robustcf as rc
 from robustcf.schema.encode import read_rows
-from robustcf.verify import Asked, Demand, Trees
+from robustcf.verify import Demand, ShardQuestion, Trees
 from robustcf.verify.attack import attack, donors
 from robustcf.verify.claims import Claim, judge
 from robustcf.verify.demands import needed_score
@@ -29,12 +29,12 @@ METHODS: list[Any] = [
 ]
 
 
-def asked_of(world: World, methods: list[Any]) -> Asked:
+def asked_of(world: World, methods: list[Any]) -> ShardQuestion:
     demands = [Demand(m.name, m.alpha, m.beta, m.parameter, m.voting or world.voting) for m in methods]
-    return Asked(world.schema, Trees(world.forest), demands, world.voting, None, {})
+    return ShardQuestion(world.schema, Trees(world.forest), demands, world.voting, None, {})
 
 
-def claims_of(world: World) -> tuple[Asked, list[tuple[Claim, rc.Counterfactual]]]:
+def claims_of(world: World) -> tuple[ShardQuestion, list[tuple[Claim, rc.Counterfactual]]]:
     """The answers of the library to one customer, as claims."""
     asked = asked_of(world, METHODS)
     explainer = rc.Explainer(
@@ -143,7 +143,9 @@ def judge_of(schema: rc.Schema, own: float, point: float) -> Any:
 
     model = DecisionTreeClassifier().fit([[own], [point]], [0, 1])
     forest = rc.Forest.from_sklearn(model)
-    asked = Asked(schema, Trees(forest), [Demand("naive", None, None, None, "soft")], "soft", None, {})
+    asked = ShardQuestion(
+        schema, Trees(forest), [Demand("naive", None, None, None, "soft")], "soft", None, {}
+    )
     return judge(asked, 0, 1, np.array([[own]]), np.array([[point]]), True)
 
 

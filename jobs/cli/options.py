@@ -1,0 +1,25 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Trees = Annotated[int, typer.Option(min=1, help="Number of trees in the forest.")]
+Depth = Annotated[int, typer.Option(min=1, help="Maximum depth of the trees.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Random seed.")]
+Solver = Annotated[str, typer.Option(help="Solver: auto, engine, highs, gurobi or oracle.")]
+TrustPickle = Annotated[
+    bool, typer.Option("--trust-pickle", help="Load pickled models. A pickle can run any code.")
+]
+TimeLimit = Annotated[float, typer.Option(help="Time limit in seconds per customer and method.")]
+Config = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A TOML file; docs/jobs.md lists its settings.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Address of a Ray cluster (or RAY_ADDRESS). Default: start Ray on this machine."),
+]
+Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of this machine to use. Default: all.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")]
