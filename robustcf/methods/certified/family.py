@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from robustcf.certificate.design import Design
 from robustcf.forest.join import join_forests
 from robustcf.methods.base import Setting
 from robustcf.methods.certified.ladder import Ladder, Pool
-from robustcf.methods.certified.method import Certified
 from robustcf.methods.certified.search import LevelSearch
 from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.threshold_family import Thresholds
 from robustcf.methods.thresholds import Naive
 from robustcf.support.tolerances import reached
+
+if TYPE_CHECKING:
+    from robustcf.methods.certified.method import Certified
 
 OPTIMISM = 0.25  # the search uses the pool if the pilot does not confirm this share of a point's excess score
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import bdtrc, ndtr, ndtri
@@ -20,9 +21,11 @@ from robustcf.certificate.fresh import FreshForests
 from robustcf.certificate.walk import walk_down
 from robustcf.forest.forest import Label, Voting
 from robustcf.methods.certified.ladder import Ladder
-from robustcf.methods.certified.method import Certified
 from robustcf.methods.family import Answer
 from robustcf.thresholds import p_star
+
+if TYPE_CHECKING:
+    from robustcf.methods.certified.method import Certified
 
 SAFE = 0.98  # the pilot's estimate of the chance that the first level tested passes
 HOPELESS = 0.1  # levels with a smaller chance are not tried
