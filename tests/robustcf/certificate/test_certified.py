@@ -49,9 +49,7 @@ def test_a_certificate_says_what_its_forests_say(fresh: rc.FreshForests, voting:
         assert (found.agreeing, found.forests) == (agree.sum(), 30)
         bound = lower_bound(int(agree.sum()), 30, 0.05)
         if voting == "hard":
-            votes = sum(
-                int(round(float(f.score(answer.encoded[None, :], 1, "hard")[0]) * 15)) for f in forests
-            )
+            votes = sum(round(float(f.score(answer.encoded[None, :], 1, "hard")[0]) * 15) for f in forests)
             bound = hard_vote_bound(votes, 30 * 15, 15, 0.05)
         assert found.lower_bound == pytest.approx(bound, abs=1e-12)
         assert found.certified == (bound >= 0.9)
