@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
-    Field, StrictBool, StrictFloat, StrictInt, StrictStr, TypeAdapter, ValidationError, model_validator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
 )  # fmt: skip
 from pydantic.dataclasses import dataclass
 
@@ -25,7 +32,15 @@ from robustcf.support.documents import DocumentError, parse_toml
 
 from .errors import BadInput
 from .field_types import (
-    SETTINGS, Address, Count, Different, Label, Methods, Positive, Voting, refuse_many_shards,
+    SETTINGS,
+    Address,
+    Count,
+    Different,
+    Label,
+    Methods,
+    Positive,
+    Voting,
+    refuse_many_shards,
 )  # fmt: skip
 from .secrets import without_secrets
 from .validation_error import first_problem
