@@ -141,9 +141,6 @@ class RunFolder:
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         return self.publish(name, memoryview(sink.getvalue()))
 
-    def open_parquet(self, name: str) -> pq.ParquetFile:
-        return pq.ParquetFile(self.filesystem.open_input_file(self.path(name)))
-
     def remove(self, name: str = "") -> None:
         """Remove a folder of the run, or the whole run folder."""
         if self.exists(name):

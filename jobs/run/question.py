@@ -92,6 +92,7 @@ def explainer_for(
             training=used,
             judge=judge,
         )
+        _ = forest.judge  # rebuilt once here; the guarded children inherit it
     return _explainers[key]
 
 
