@@ -20,7 +20,7 @@ from .reduce.reduce import reduce_run
 from .report.report import report_run
 from .run.claim import claimed
 from .run.folder import RunFolder
-from .run.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
+from .run.manifest import Journal, check_versions, exit_code, finished_shards, new_manifest, noted_counts
 from .run.planned import planned_shards, refuse_strays
 from .terminal.progress import stage
 
@@ -176,7 +176,7 @@ def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> No
     finished = sum(noted.get("customers", 0) for name, noted in shards if name not in made)
     with stage(f"{work.title}explaining", customers - finished) as progress:
         for _, done in run.tasks.each(lambda shard: work.explain(run, shard), missing):
-            run.journal.note(done.file, **facts_of(done))
+            run.journal.note(done.file, **noted_counts(done))
             progress.advance(done.customers, done.counts)
 
 
