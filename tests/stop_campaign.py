@@ -29,8 +29,8 @@ from robustcf.solve.handover import HandOver
 from robustcf.solve.highs import Highs
 from robustcf.solve.incumbent import find_incumbent
 from robustcf.solve.milp import MilpEngine
-from tests.by_hand import candidates_of, keeping_rules, solve_by_hand
-from tests.early_stops import (
+from tests.helpers.by_hand import candidates_of, keeping_rules, solve_by_hand
+from tests.helpers.early_stops import (
     IMPATIENT,
     check_claims,
     clock_that_strikes,
@@ -39,7 +39,7 @@ from tests.early_stops import (
     with_nodes,
     without_first_points,
 )
-from tests.plausible_by_hand import (
+from tests.helpers.plausible_by_hand import (
     Expected,
     Question,
     isolation_by_hand,
@@ -48,8 +48,8 @@ from tests.plausible_by_hand import (
     training_of,
     wanted,
 )
-from tests.robustcf.test_own_engine import random_problem
-from tests.worlds import Score, World, make_worlds, scores_by_model
+from tests.helpers.problems import random_problem
+from tests.helpers.worlds import Score, World, make_worlds, scores_by_model
 
 SETTINGS: tuple[dict[str, float], ...] = (
     IMPATIENT, {}, IMPATIENT | {"SHRUNK": 0.99}, {"ENUMERATE": 0, "QUICK": 2},

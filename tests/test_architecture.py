@@ -149,3 +149,26 @@ def test_the_files_that_the_page_names_are_there() -> None:
     named = set(re.findall(r"`((?:robustcf|jobs|benchmarks|tests)/[\w./]+)`", PAGE))
     assert len(named) > 20
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+@pytest.mark.parametrize("folder", ["robustcf", "jobs"])
+def test_the_test_folders_mirror_the_rooms(folder: str) -> None:
+    """A folder with tests has the name of the package that they test."""
+    code, tests = ROOT / folder, ROOT / "tests" / folder
+    packages = {path.parent.relative_to(code) for path in code.rglob("__init__.py")}
+    tested = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    assert len(tested) > 10
+    assert tested - packages == set()
+
+
+def test_tests_share_code_through_the_helpers_alone() -> None:
+    """`from tests.helpers.worlds import World`: one way to import, and no test imports another."""
+    helpers = {path.stem for path in (ROOT / "tests/helpers").glob("*.py")}
+    wrong = []
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if module in helpers or re.match(r"tests\..*\btest_\w+$", module):
+                wrong.append(f"{path.relative_to(ROOT)} imports {module}")
+    assert len(helpers) > 10
+    assert wrong == []

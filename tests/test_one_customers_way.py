@@ -83,7 +83,7 @@ def chains(tmp_path_factory: pytest.TempPathFactory) -> list[Chain]:
     """The customer's chains of calls, in the order of their first calls."""
     folder = tmp_path_factory.mktemp("way")
     make_inputs(folder)
-    trace, helpers = folder / "trace.txt", Path(__file__).parent / "traced"
+    trace, helpers = folder / "trace.txt", ROOT / "tests/helpers/traced"
     clean = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     path = os.pathsep.join([str(helpers), *filter(None, [clean.get("PYTHONPATH")])])
     ended = subprocess.run(

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultworld import small_audit
-from jobworld import run_audit
 
+from tests.helpers.faultworld import small_audit
+from tests.helpers.jobworld import run_audit
 from tests.jobs.conftest import local_ray
 
 __all__ = ["local_ray"]

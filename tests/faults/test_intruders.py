@@ -11,8 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
-from faultworld import small_audit
-from jobworld import ROOT, Command
+
+from tests.helpers.faultworld import small_audit
+from tests.helpers.jobworld import ROOT, Command
 
 SUBMIT = """
 import sys, ray

@@ -1,6 +1,6 @@
 """Workers, nodes and drivers that die or stall at seeded moments, and an object store that spills.
 
-`tests/jobs/test_cluster.py` has one killed driver and one lost node; more of these are slow here.
+`tests/jobs/cluster/test_cluster.py` has one killed driver and one lost node; more of these are slow here.
 """
 
 import os
@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from faultworld import SEEDS, SHARDS, SLOW_SEEDS, assert_whole, moment, small_audit
-from jobworld import ROOT, TOKEN, Command, shards
+
+from tests.helpers.faultworld import SEEDS, SHARDS, SLOW_SEEDS, assert_whole, moment, nodes, small_audit
+from tests.helpers.jobworld import ROOT, Command, shards
 
 HEALTH = {
     "health_check_period_ms": 1000,
@@ -25,20 +25,6 @@ HEALTH = {
     "health_check_failure_threshold": 3,
 }
 PAUSE = 12.0  # seconds, longer than a node may keep silent
-
-
-@contextmanager
-def nodes(head: dict[str, Any], *others: dict[str, Any]) -> Iterator[tuple[dict[str, str], list[Any]]]:
-    """A cluster of several nodes on this machine: how a command reaches it, and its nodes."""
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False} | head)
-    try:
-        added = [cluster.add_node(**({"num_cpus": 1} | other)) for other in others]
-        cluster.wait_for_nodes()
-        yield TOKEN | {"RAY_ADDRESS": cluster.address}, [cluster.head_node, *added]
-    finally:
-        cluster.shutdown()
 
 
 def raylet_of(node: Any) -> psutil.Process:

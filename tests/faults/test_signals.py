@@ -10,10 +10,9 @@ from typing import Any
 
 import psutil
 import pytest
-from faultworld import assert_whole, small_audit
-from jobworld import Command, make_sweep, run_audit, shards
 
-from tests.faults.test_process_faults import nodes
+from tests.helpers.faultworld import assert_whole, nodes, small_audit
+from tests.helpers.jobworld import Command, make_sweep, run_audit, shards
 
 STOPPED = "robustcf: stopped; finished work is kept; run the same command to resume"
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}

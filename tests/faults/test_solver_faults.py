@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from faultworld import CUSTOMERS, assert_whole_but, mostly_denied, small_audit
-from jobworld import ROOT, Command, make_sweep, rows
 from robustcf_jobs.inputs.config import AuditConfig, methods_of, read_config
 from robustcf_jobs.inputs.errors import BadInput
 
 import robustcf as rc
+from tests.helpers.faultworld import CUSTOMERS, assert_whole_but, mostly_denied, small_audit
+from tests.helpers.jobworld import ROOT, Command, make_sweep, rows
 
-POISONED = str(ROOT / "tests/faults/poisoned")
+POISONED = str(ROOT / "tests/helpers/poisoned")
 LIMIT = 1.0
 SOLVER = {"name": "poisoned", "time_limit": LIMIT, "memory_limit": 0.5}
 

@@ -4,8 +4,9 @@ import resource
 from pathlib import Path
 
 import pytest
-from faultworld import small_audit
-from jobworld import Command
+
+from tests.helpers.faultworld import small_audit
+from tests.helpers.jobworld import Command
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultworld import SEEDS, SHARDS, assert_whole, small_audit
-from jobworld import run_audit, shards
 from robustcf_jobs.inputs.config import AuditConfig, config_as_json, read_config
 from robustcf_jobs.inputs.errors import TaskFailed
 from robustcf_jobs.run.folder import RunFolder
 
-from tests.faults.storage import bucket, resize, small_disk
+from tests.helpers.faultworld import SEEDS, SHARDS, assert_whole, small_audit
+from tests.helpers.jobworld import run_audit, shards
+from tests.helpers.storage import bucket, copied, resize, small_disk
 
 
 def can_mount() -> bool:
@@ -36,14 +36,6 @@ def test_a_full_disk_stops_the_run_and_more_room_finishes_it(
         resize(run, 100_000)
         assert run_audit(config) == 0
         assert_whole(undisturbed, run)
-
-
-def copied(run: RunFolder, folder: Path) -> Path:
-    for name in ("counterfactuals", "validation", "keys", "summary", ""):
-        for file in run.names(name) if name else ["manifest.json"]:
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_bytes(run.read(file))
-    return folder
 
 
 @pytest.mark.parametrize("seed", SEEDS)

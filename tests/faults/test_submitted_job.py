@@ -6,9 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from faultworld import assert_whole, small_audit
-
-from tests.faults.test_process_faults import nodes
+from tests.helpers.faultworld import assert_whole, nodes, small_audit
 
 
 def test_a_submitted_job_ignores_foreign_packages(undisturbed: Path, tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from faultworld import assert_whole, small_audit
-from jobworld import Command, make_audit, run_audit, same_rows, shards
 from robustcf_jobs.run.folder import RunFolder
 
-from tests.faults.storage import bucket
-from tests.faults.test_storage_faults import copied
+from tests.helpers.faultworld import assert_whole, small_audit
+from tests.helpers.jobworld import Command, make_audit, run_audit, same_rows, shards
+from tests.helpers.storage import bucket, copied
 
 TIMES = [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 20))]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobworld import TOKEN
 from robustcf_jobs.cluster.session import session
-from verifyworld import make_verified
+
+from tests.helpers.jobworld import TOKEN
+from tests.helpers.verifyworld import make_verified
 
 
 @pytest.fixture(scope="session")

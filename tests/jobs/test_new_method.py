@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from jobworld import ROOT, Command, customers, make_audit
 
-TOY = str(ROOT / "tests/toy_method")
+from tests.helpers.jobworld import ROOT, Command, customers, make_audit
+
+TOY = str(ROOT / "tests/helpers/toy_method")
 ASKED = {"name": "fixed-threshold", "score": [0.55, 0.65]}
 
 

@@ -12,10 +12,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from jobworld import Command, customers, make_audit, make_forest, shards
 from robustcf_jobs.run.columns import COUNTERFACTUALS, VALIDATION
 
 import robustcf as rc
+from tests.helpers.jobworld import Command, customers, make_audit, make_forest, shards
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 CUSTOMERS = int(os.environ.get("ROBUSTCF_SCALE_CUSTOMERS", "200000"))

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pipelineworld import PipelineWorld, make_pipeline_world
 
 import robustcf as rc
 from robustcf.forest.forest import Label, Voting
 from robustcf.pipeline.read import ReadModel, read_model
+from tests.helpers.pipelineworld import PipelineWorld, make_pipeline_world
 
 METHODS = [rc.Naive(), rc.DirectSAA(0.2)]
 

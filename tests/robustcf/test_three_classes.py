@@ -7,28 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_wine
-from sklearn.ensemble import RandomForestClassifier
 
 import robustcf as rc
 from robustcf.report.content import Outcomes, Population
 from robustcf.report.verdict import verdict as report_verdict
 from robustcf.schema.encode import encode
 from robustcf.show import verdict
-
-Wine = tuple[rc.Forest, rc.Schema, pd.DataFrame]
-
-
-def three_wines() -> Wine:
-    """Three cultivars of wine; only two of the thirteen measurements may change."""
-    frame, y = load_wine(return_X_y=True, as_frame=True)
-    schema = rc.Schema.from_frame(frame)
-    for name in schema.names:
-        if name not in ("color_intensity", "flavanoids"):
-            schema = schema.replace(name, action="fixed")
-    data = rc.datasets.Dataset("wine", frame, y.to_numpy(), schema)
-    model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(data.encode(frame), data.y)
-    return rc.Forest.from_sklearn(model), schema, frame
+from tests.helpers.wines import Wine, three_wines
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from robustcf.methods.threshold_family import Thresholds
 from robustcf.schema.check import distance
 from robustcf.schema.encode import encode
 from robustcf.solve import Limits, get_engine
-from tests.by_hand import candidates_of, keeping_rules, reaches
-from tests.worlds import World, make_worlds, scores_by_model
+from tests.helpers.by_hand import candidates_of, keeping_rules, reaches
+from tests.helpers.worlds import World, make_worlds, scores_by_model
 
 
 def divided(forest: Forest) -> tuple[Forest, Forest]:

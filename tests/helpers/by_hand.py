@@ -1,0 +1,128 @@
+"""What brute force says about a small world.
+
+It knows no cells: it tries raw values one by one, asks `check` whether a move is allowed, and lets the
+scikit-learn model score the product of all candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from robustcf.schema.check import broken_across, broken_rules, distance
+from robustcf.schema.encode import encode
+from robustcf.schema.schema import Feature, Schema
+from tests.helpers.values import around, multiples
+from tests.helpers.worlds import World, scores_by_model
+
+
+@dataclass
+class Truth:
+    """Brute force's answer: per tau the least distance (None: out of reach), and the best score."""
+
+    own: Any
+    target: Any
+    distances: dict[float, float | None] = field(default_factory=dict)
+    best_score: float = math.nan
+    best_distances: tuple[float, float] = (math.nan, math.nan)
+
+
+def candidates_of(world: World) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Per feature: allowed numbers and their costs, one (the cheapest) of those the model sees alike."""
+    before, inner = world.numbers, world.forest.left >= 0
+    result = []
+    for j, f in enumerate(world.schema.features):
+        first = world.schema.column_start[j]
+        mine = inner & (world.forest.feature >= first) & (world.forest.feature < first + f.n_columns)
+        thresholds = np.unique(world.forest.threshold[mine])
+        numbers = [before[j]]
+        if f.kind != "continuous":
+            numbers += [f.number(v) for v in f.values]
+        elif f.allowed is not None:
+            numbers += [f.number(v) for v in f.allowed]
+        else:
+            ends = [*f.span, *(x for x in (f.lower, f.upper) if x is not None), *ends_from(f, before[j])]
+            if f.step is None:
+                numbers += ends + around(f, thresholds).tolist()
+            else:
+                numbers += multiples(f.step, min(*ends, before[j]), max(*ends, before[j]))
+        alone, old = Schema((f,)), before[j : j + 1]
+        tried = [x for x in dict.fromkeys(numbers) if not broken_rules(alone, old, np.array([x]))]
+        columns = encode(alone, np.array(tried)[:, None]).astype(np.float32)
+        seen = np.concatenate(
+            [
+                (columns.astype(np.float64)[:, :, None] <= thresholds).reshape(len(tried), -1),
+                np.isnan(columns),
+            ],
+            axis=1,
+        )
+        kept: dict[tuple[bytes, bool, bool], tuple[float, float]] = {}
+        for number, sees in zip(tried, seen, strict=True):
+            cost = distance(alone, old, np.array([number]))
+            rules = world.schema.has_rules  # which see whether a value moved, and where to
+            key = (sees.tobytes(), rules and number > before[j], rules and number < before[j])
+            if key not in kept or cost < kept[key][1]:
+                kept[key] = (number, cost)
+        result.append((np.array([n for n, _ in kept.values()]), np.array([c for _, c in kept.values()])))
+    return result
+
+
+def ends_from(f: Feature, own: float) -> list[float]:
+    """How far the customer may go, in exact fractions of the numbers as they are written."""
+    if math.isnan(own):
+        return []
+    x, ends = Fraction(repr(float(own))), []
+    for up, key in ((1, "at_most_up"), (-1, "at_most_down")):
+        absolute, percent = getattr(f, key), getattr(f, f"{key}_percent")
+        ends += [] if absolute is None else [float(x + up * Fraction(repr(absolute)))]
+        ends += [] if percent is None else [float(x + up * abs(x) * Fraction(repr(percent)) / 100)]
+    return ends
+
+
+def keeping_rules(world: World, points: np.ndarray) -> np.ndarray:
+    """Which points break no rule across features."""
+    if not world.schema.has_rules:
+        return np.ones(len(points), dtype=bool)
+    return np.array([not broken_across(world.schema, world.numbers, p) for p in points])
+
+
+def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> np.ndarray:
+    """Whether scores reach τ: a margin of 1e-9 beyond the tie for soft votes, integer votes for hard ones."""
+    if voting == "soft":
+        return score >= max(tau, 0.5 + 1e-9) - 1e-12
+    votes = np.rint(score * n).astype(int)
+    majority = 2 * votes >= n if first else 2 * votes > n
+    return majority & (votes >= n * tau - 1e-9)
+
+
+def solve_by_hand(world: World) -> Truth:
+    """Every product of candidates, scored by the real model."""
+    forest, schema = world.forest, world.schema
+    own = world.own
+    target = world.target if world.target is not None else next(c for c in forest.classes if c != own)
+    truth = Truth(own, target)
+    if own == target:
+        return truth
+    candidates = candidates_of(world)
+    grids = np.meshgrid(*[numbers for numbers, _ in candidates], indexing="ij")
+    prices = np.meshgrid(*[costs for _, costs in candidates], indexing="ij")
+    points = np.stack([g.ravel() for g in grids], axis=1)
+    cost = np.sum([c.ravel() for c in prices], axis=0)
+    kept = keeping_rules(world, points)
+    points, cost = points[kept], cost[kept]
+    if not len(points):
+        truth.distances = dict.fromkeys(world.taus)
+        return truth
+    c = forest.classes.index(target)
+    score = scores_by_model(forest.judge, encode(schema, points), world.voting)[:, c]
+    for tau in world.taus:
+        ok = reaches(score, tau, len(forest), world.voting, c == 0)
+        truth.distances[tau] = float(cost[ok].min()) if ok.any() else None
+    truth.best_score = float(score.max())
+    near = [float(cost[score >= truth.best_score - slack].min()) for slack in (2e-9, 1e-13)]
+    truth.best_distances = (near[0], near[1])  # scores that differ in the last bits are one score
+    return truth
