@@ -34,15 +34,23 @@ class Forests:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    @cached_property
+    def _votes(self) -> np.ndarray:
+        """The class that each leaf votes for."""
+        classes: np.ndarray = self.trees.probabilities.argmax(axis=1).astype(np.int32)
+        return classes
+
     def values(self, points: np.ndarray, target: Label, voting: Voting) -> np.ndarray:
         """Return what each tree gives the target: a class fraction, or a vote of 0 or 1.
 
         `points` is one encoded point, or several as rows; several give one row each.
         """
         c, leaves = self.trees.class_index(target), self.trees.leaves(np.atleast_2d(points))
-        found: np.ndarray = self.trees.probabilities[leaves, c]
+        found: np.ndarray
         if voting == "hard":
-            found = (self.trees.probabilities[leaves].argmax(axis=2) == c).astype(np.float64)
+            found = (self._votes[leaves] == c).astype(np.float64)
+        else:
+            found = self.trees.probabilities[leaves, c]
         return found[0] if points.ndim == 1 else found
 
     def agree(self, points: np.ndarray, target: Label, voting: Voting) -> np.ndarray:
@@ -55,7 +63,7 @@ class Forests:
         if voting == "soft":
             scores = sum_in_order(leaves, self.trees.probabilities) / size
         else:
-            votes = self.trees.probabilities.argmax(axis=1)[leaves]
+            votes = self._votes[leaves]
             scores = np.stack([(votes == c).sum(axis=1) for c in range(len(self.trees.classes))], axis=1)
         agrees: np.ndarray = scores.argmax(axis=1) == self.trees.class_index(target)
         return agrees if points.ndim == 1 else agrees.reshape(len(points), -1)

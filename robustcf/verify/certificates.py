@@ -192,9 +192,16 @@ class _Certificates:
         def count(at: np.ndarray) -> None:
             points, label = self.points[at], forests.trees.classes[targets[at[0]]]
             voting = cast(Voting, self.voting)
+            if self.terms.test == "trees":  # two classes: the votes decide; the first class wins a tie
+                votes = forests.values(points, label, voting)
+                share = votes.reshape(len(at), len(forests), -1).mean(axis=2)
+                agreeing[at] = ((share >= 0.5) if targets[at[0]] == 0 else (share > 0.5)).sum(axis=1)
+                bound[at] = self._vote_bounds(votes)
+                return
             agreeing[at] = forests.agree(points, label, voting).sum(axis=1)
-            if self.terms.test != "forests":
-                bound[at] = self._tree_bounds(forests.values(points, label, voting))
+            if self.terms.test == "trees-asymptotic":
+                values = forests.values(points, label, voting)
+                bound[at] = [soft_vote_bound(row, self.terms.n_trees, self.terms.delta) for row in values]
 
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(count, _parts(targets, max(1, PAIRS // len(forests.trees)))))
@@ -202,12 +209,11 @@ class _Certificates:
             bound = least_shares(agreeing, len(forests), self.terms.delta)
         return agreeing, bound
 
-    def _tree_bounds(self, values: np.ndarray) -> np.ndarray:
-        terms = self.terms
-        if terms.test == "trees":
-            share = least_shares(values.sum(axis=1), values.shape[1], terms.delta)
-            return np.asarray(binom.sf(terms.n_trees // 2, terms.n_trees, share))
-        return np.array([soft_vote_bound(row, terms.n_trees, terms.delta) for row in values])
+    def _vote_bounds(self, votes: np.ndarray) -> np.ndarray:
+        """Return the bounds of a majority of N trees, given the votes of all trees (Prop. 1)."""
+        n = self.terms.n_trees
+        share = least_shares(votes.sum(axis=1), votes.shape[1], self.terms.delta)
+        return np.asarray(binom.sf(n // 2, n, share))
 
 
 def _parts(targets: np.ndarray, size: int) -> Iterator[np.ndarray]:
