@@ -13,10 +13,10 @@ from ..run.fresh import (
     check_training_rows,
     described,
     designs_of,
-    fresh_orders,
     make_forest,
     together,
 )
+from ..run.fresh_files import fresh_orders
 from ..run.question import Question
 from ..terminal.progress import stage
 

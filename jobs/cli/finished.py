@@ -53,9 +53,16 @@ def verify(
             "--attack", help="Try to refute claims with the answers of other customers and methods."
         ),
     ] = False,
+    retrain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|all",
+            help="Number of random fresh forests of the certificates to train again, or all.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Random seed of --resolve and --attack. Default: a new one."),
+        typer.Option(min=0, help="Random seed of --resolve, --attack and --retrain. Default: a new one."),
     ] = None,
     limit: Annotated[
         float, typer.Option(min=0.001, help="Time limit in seconds per claim of --resolve.")
@@ -63,17 +70,20 @@ def verify(
 ) -> None:
     """Check a finished run from its files alone, without the code that solved it.
 
-    It checks digests, forest, schema, every point's score, constraints, distance and threshold, counts and
-    summary. It names every mismatch and exits with code 1 if it finds one.
+    It checks digests, forest, schema, every point's score, constraints, distance, threshold and certificate,
+    counts and summary. It names every mismatch and exits with code 1 if it finds one.
     """
     from ..verify.auditor import Auditor
     from ..verify.claims import challenge
     from ..verify.command import verify as check
+    from ..verify.retrain import retraining
 
     if no_customers and (customers is not None or config is not None):
         raise BadInput("--no-customers cannot be combined with --customers or --config, which name tables")
+    if no_customers and retrain is not None:
+        raise BadInput("--no-customers cannot be combined with --retrain, which reads the training rows")
     own = Auditor(customers, forest, config, not no_customers, trust_pickle)
-    raise typer.Exit(check(run, own, challenge(resolve, attack, seed, limit)))
+    raise typer.Exit(check(run, own, challenge(resolve, attack, seed, limit), retraining(retrain, seed)))
 
 
 def export(

@@ -42,7 +42,12 @@ def validate(
         str | None, typer.Option(help="Training rows. Without them, no forest is retrained.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Label column of the training rows.")] = None,
-    forests: Annotated[int, typer.Option(min=1, help="Number of retrained forests per scenario.")] = 20,
+    forests: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of retrained forests per scenario. Default: 20; with --certify: 100."
+        ),
+    ] = None,
     scenario: Annotated[
         list[str] | None,
         typer.Option(help="same-data (default), bootstrap or trees-N. Repeat the option for several."),
@@ -50,11 +55,22 @@ def validate(
     point_id: Annotated[str | None, typer.Option("--id", help="Column that holds the points' ids.")] = None,
     alpha: Annotated[float, typer.Option(help="α of the threshold test, in (0, 0.5].")] = 0.05,
     voting: Annotated[str, typer.Option(help="Voting of the forest: soft or hard.")] = "soft",
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Certify each point with 1 - α: one exact test on forests with other seeds than validation.",
+        ),
+    ] = False,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Probability that a certificate is wrong, in (0, 1). Default: 0.05."),
+    ] = None,
     seed: Seed = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads per task.")] = 1,
     address: Address = None,
 ) -> None:
-    """Test points from any tool: threshold, predicted validity, and validity under retraining."""
+    """Test points from any tool: threshold, predicted validity, validity under retraining, certificate."""
     from ..inputs.secrets import without_secrets
 
     if (training is None) != (label is None):
@@ -63,17 +79,27 @@ def validate(
         raise BadInput(f"--voting is {voting!r}; choose soft or hard")
     if not 0 < alpha <= 0.5:
         raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
+    if delta is not None and not certify:
+        raise BadInput("--delta needs --certify")
+    if certify and training is None:
+        raise BadInput("--certify needs the training rows: use --training and --label")
     with reporting_failures():
         from ..inputs.config import Training, Validation
+        from ..validate.certify import Certifying
         from ..validate.points import PointsRequest, validate_points
 
+        certifying = Certifying(alpha, 0.05 if delta is None else delta) if certify else None
+        scenarios = tuple(scenario or ["same-data"])
+        count = forests or (100 if certify else 20)
         rows = None if training is None or label is None else Training(training, label)
-        table = validate_points(
+        table, claims = validate_points(
             PointsRequest(
                 points, forest, schema, target, output, point_id, alpha,
                 "hard" if voting == "hard" else "soft",
-                rows, Validation(forests, tuple(scenario or ["same-data"])), seed, threads,
+                rows, Validation(count, scenarios), seed, threads, certifying,
             ),
             address,
         )  # fmt: skip
+    for line in claims:
+        typer.echo(line)
     typer.echo(f"{len(table)} rows: {without_secrets(output)}")

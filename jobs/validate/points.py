@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +28,11 @@ from ..inputs.tables import read_table
 from ..inputs.uri import parent_of
 from ..run.folder import RunFolder
 from ..run.forests import open_forest
+from ..run.fresh import check_training_rows
 from ..run.rows import label_of
 from ..run.spreadsheet import csv_bytes
 from ..terminal.progress import stage
+from .certify import CERTIFICATE_COLUMNS, Certifying, fingerprints_of, refuse_equal
 from .forests import Scenarios, all_forests, check_trainable, gather, load_training, seeds_for
 
 POINTS = pa.schema(
@@ -72,12 +75,20 @@ class PointsRequest:
     validation: Validation
     seed: int
     threads: int
+    certifying: Certifying | None = None
+
+    @property
+    def scenarios(self) -> Scenarios:
+        """The seeds of the forests to train: certification forests, or validation forests."""
+        if self.certifying is None:
+            return seeds_for(self.seed, self.validation)
+        return self.certifying.seeds(self.seed, self.validation)
 
 
-def validate_points(request: PointsRequest, address: str | None = None) -> pa.Table:
-    """Compute each point's threshold test and predicted and measured validity.
+def validate_points(request: PointsRequest, address: str | None = None) -> tuple[pa.Table, list[str]]:
+    """Compute each point's threshold test, predicted and measured validity, and certificate.
 
-    Write the table.
+    Write the table. Return it, and what its certificates claim.
     """
     if not parent_of(request.output)[1].lower().endswith((".parquet", ".csv")):
         raise BadInput(f"{request.output}: the output name must end in .parquet or .csv")
@@ -87,6 +98,8 @@ def validate_points(request: PointsRequest, address: str | None = None) -> pa.Ta
         method = DirectSAA(request.alpha)
         if request.training is not None:
             check_trainable(forest, request.validation.scenarios)
+        if request.certifying is not None:
+            request.certifying.check(request.validation)
     names = list(schema.names) if request.id is None else [request.id, *schema.names]
     table = read_table(request.points, names)
     ids = [str(v) for v in (range(len(table)) if request.id is None else table[request.id].to_pylist())]
@@ -107,10 +120,15 @@ def validate_points(request: PointsRequest, address: str | None = None) -> pa.Ta
             rows.append(head)
             continue
         for name, seeds, valid in measured:
-            rows.append(head | scores[position[i]] | _measure(name, seeds, valid[position[i]]))
-    result = pa.Table.from_pylist(rows, POINTS)
+            row = head | scores[position[i]] | _measure(name, seeds, valid[position[i]])
+            if request.certifying is not None:
+                row |= request.certifying.columns(valid[position[i]])
+            rows.append(row)
+    columns = POINTS if request.certifying is None else pa.schema([*POINTS, *CERTIFICATE_COLUMNS])
+    result = pa.Table.from_pylist(rows, columns)
     _write(request.output, result)
-    return result
+    claims = [] if request.certifying is None else request.certifying.claims(result, len(forest))
+    return result, claims
 
 
 def _measured(
@@ -122,14 +140,20 @@ def _measured(
     points: np.ndarray,
     target: Label,
 ) -> list[tuple[str | None, Sequence[int], np.ndarray]]:
-    scenarios = seeds_for(request.seed, request.validation)
+    scenarios = request.scenarios
     shared = tasks.put(forest)
     rows = tasks.start(load_training, training, schema, shared)
+    if request.certifying is not None:
+        check = tasks.start(check_training_rows, shared, rows, request.threads, True)
+        if warning := tasks.result(check):
+            print(f"robustcf: {warning}", file=sys.stderr, flush=True)
     with stage("retraining", sum(map(len, scenarios.seeds))) as progress:
         refs = [ref for _, _, ref in all_forests(tasks, shared, rows, scenarios)]
         for _ in fan_out(tasks.ray, lambda ref: tasks.start(_done, ref), refs, tasks.window):
             progress.advance(1)
     forests = tasks.start(gather, *refs)
+    if request.certifying is not None:
+        refuse_equal(scenarios, tasks.result(tasks.start(fingerprints_of, forests)))
     blocks = [(start, points[start : start + 65_536]) for start in range(0, len(points), 65_536)]
     valid = np.zeros((len(points), sum(map(len, scenarios.seeds))), dtype=bool)
     calls = ((forests, block, target, request.voting, start) for start, block in blocks)

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from robustcf.verify import Block, Findings, ShardQuestion
-from robustcf.verify.claims import Claim
+from robustcf.verify.certificates import CERTIFIED
+from robustcf.verify.claims import Claim, pool_of
 from robustcf.verify.findings import short
 from robustcf.verify.reading import numbers_of, read_texts
 from robustcf.verify.rows import Checked
@@ -48,6 +49,7 @@ class Claims:
         self.answers: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.total = 0
         self.kept = 0
+        self.unknown_pool = 0  # claims of certified rows without a level or with a pool that is not stored
 
     def add(self, unit: Unit, asked: ShardQuestion, block: Block, checked: Checked) -> None:
         """Collect the claims and points of a block of rows."""
@@ -59,6 +61,7 @@ class Claims:
         }
         ids = frame["instance_id"].to_numpy(dtype=object)
         targets = {t: asked.trees.position(str(t)) for t in pd.unique(frame["target"].to_numpy(dtype=object))}
+        levels = _levels(block)
         key = self.rng.integers(0, 2**62, len(frame))
         for i in np.flatnonzero(np.isin(status, SOLVED) & (checked.method >= 0)):
             least = _least(status[i], numbers["objective"][i], numbers["lower_bound"][i])
@@ -67,7 +70,12 @@ class Claims:
                 continue
             method = int(checked.method[i])
             name = f"{block.file}: {short(ids[i])}, {asked.demands[method]}"
-            mine.claims.append(Claim(name, str(ids[i]), method, target, status[i], least))
+            level, pool_trees = levels.get(int(i), (None, 0))
+            leveled = asked.demands[method].name == CERTIFIED and status[i] != "no_recourse"
+            if leveled and (level is None or pool_of(asked, method, pool_trees) is None):
+                self.unknown_pool += 1
+                continue
+            mine.claims.append(Claim(name, str(ids[i]), method, target, status[i], least, level, pool_trees))
             mine.keys.append(int(key[i]))
             self.total, self.kept = self.total + 1, self.kept + 1
         for i, origin in zip(checked.instance, checked.origin, strict=True):
@@ -107,6 +115,11 @@ class Claims:
             lines += self._attack(source, findings)
         if self.resolve is not None:
             lines += self._resolve(source, findings, self.resolve)
+        if self.unknown_pool:
+            lines.append(
+                f"not checked: {self.unknown_pool:,} claims of {CERTIFIED} rows: "
+                "they have no level, or their pool is not stored"
+            )
         return lines
 
     def _chosen(self, n: int) -> Iterator[tuple[tuple[str, str], list[int]]]:
@@ -202,6 +215,15 @@ class Claims:
         if unknown:
             lines.append(f"attack: {unknown:,} claims skipped: the customer's row is not available")
         return lines
+
+
+def _levels(block: Block) -> dict[int, tuple[float, int]]:
+    """Return the level and the number of pool trees of each row with a certificate."""
+    table = block.certificates
+    if table is None:
+        return {}
+    values = zip(table["row"], table["level"], table["pool_trees"], strict=True)
+    return {int(i): (float(level), int(n)) for i, level, n in values if level == level and n == n}
 
 
 def _least(status: str, objective: float, bound: float) -> float | None:

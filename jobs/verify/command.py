@@ -6,14 +6,20 @@ from rich.text import Text
 
 from ..run.folder import RunFolder
 from .auditor import NO_OWN_INPUTS, Auditor
+from .retrain import Retraining
 from .run import Challenge, Verified, verify_run
 
 
-def verify(address: str, auditor: Auditor = NO_OWN_INPUTS, challenge: Challenge | None = None) -> int:
+def verify(
+    address: str,
+    auditor: Auditor = NO_OWN_INPUTS,
+    challenge: Challenge | None = None,
+    retraining: Retraining | None = None,
+) -> int:
     """Check a run, print the mismatches and return the exit code."""
     from ..terminal.printing import console
 
-    done = verify_run(address, auditor, challenge)
+    done = verify_run(address, auditor, challenge, retraining)
     out = console()
     for line in lines(done):
         out.print(Text(line), soft_wrap=True)

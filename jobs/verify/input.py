@@ -21,6 +21,7 @@ from robustcf.verify.reading import encode_rows
 from robustcf.verify.rows import Checked
 
 from .hashing import derived_seed
+from .retrain import AllRows
 
 
 class Source(Protocol):
@@ -108,14 +109,18 @@ class DataSets:
 
     def training(self, dataset: str, simulation: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the encoded training rows and labels of a simulation's first forest."""
+        rows = self.all_rows(dataset, simulation)
+        return None if rows is None else (rows.X[rows.first], rows.y[rows.first])
+
+    def all_rows(self, dataset: str, simulation: int) -> AllRows | None:
+        """Return all rows that a simulation trains on, and those of its first forest."""
         if dataset not in self.data:
             return None
         _, encoded, labels = self.data[dataset]
         others = np.setdiff1d(np.arange(len(encoded)), self.chosen(dataset, simulation))
         size = min(len(others), max(1, round(self.grid["first_share"] * len(others))))
         rng = np.random.default_rng(derived_seed(self.seed, "first", dataset, simulation))
-        first = others[np.sort(rng.choice(len(others), size, replace=False))]
-        return encoded[first], labels[first]
+        return AllRows(encoded[others], labels[others], np.sort(rng.choice(len(others), size, replace=False)))
 
     def add(
         self,

@@ -45,7 +45,9 @@ def _check_answer_keys(records: Records) -> None:
                 voting=records.voting,
                 solver=records.take("config", "solver", "name", str),
                 seed=records.seed,
-                training=training.get("first") if isinstance(training, dict) else None,
+                training=training.get("all" if method.needs_later_rows else "first")
+                if isinstance(training, dict)
+                else None,
                 versions=versions,
             )
         }

@@ -9,6 +9,7 @@ from typing import Any
 
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.files import load_forest
+from robustcf.forest.forest import Forest
 from robustcf.methods.registry import is_own
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.verify import Demand, Findings, Trees
@@ -34,6 +35,7 @@ class Unit:
     dataset: str = "customers"
     simulation: int = 0
     seeds: dict[str, list[int]] = field(default_factory=dict)
+    n_trees: int = 0  # in a sweep
 
 
 class Records:
@@ -53,7 +55,7 @@ class Records:
         self.methods = self._methods()
         self.demands = self._demands()
         self.units = list(self._units())
-        self._forests: dict[str, Trees | None] = {}
+        self._forests: dict[str, tuple[Forest, Trees] | None] = {}
         self._schemas: dict[str, Schema | None] = {}
 
     def take(self, *path_and_type: Any) -> Any:
@@ -137,6 +139,7 @@ class Records:
                         dataset,
                         s,
                         self._seeds(dataset, s, n),
+                        n,
                     )
         self.findings.expect("seeds", "manifest.json: seeds", self.manifest.get("seeds"), wanted)
 
@@ -158,23 +161,33 @@ class Records:
 
     def trees(self, name: str) -> Trees | None:
         """Return a forest of the run; None and a finding if it cannot be read."""
+        found = self._loaded(name)
+        return None if found is None else found[1]
+
+    def forest(self, name: str) -> Forest | None:
+        """Return a forest of the run to join or train again; None if it cannot be read."""
+        found = self._loaded(name)
+        return None if found is None else found[0]
+
+    def _loaded(self, name: str) -> tuple[Forest, Trees] | None:
         if name not in self._forests:
             if self.kind == "sweep":
                 self._forests.clear()  # in a sweep each forest belongs to one shard
             self._forests[name] = self._load_trees(name)
         return self._forests[name]
 
-    def _load_trees(self, name: str) -> Trees | None:
+    def _load_trees(self, name: str) -> tuple[Forest, Trees] | None:
         try:
             files = {file: self.run.read(f"{name}/{file}") for file in ("trees.npz", "forest.json")}
-            trees = Trees(load_forest(files, name=name))
+            forest = load_forest(files, name=name)
+            trees = Trees(forest)
         except (ForestError, OSError) as error:
             self.findings.add("forest", f"{name}: {first_line(error)}")
             return None
         if self.kind == "audit":
             stored = self.manifest.get("forest_hash")
             self.findings.expect("forest", f"{name}: fingerprint (forest_hash)", stored, trees.fingerprint)
-        return trees
+        return forest, trees
 
     def schema(self, name: str) -> Schema | None:
         """Return a schema of the run; None and a finding if it cannot be read."""

@@ -14,17 +14,20 @@ from robustcf.verify import Block, Findings, ShardQuestion, Tally, Trees, check_
 from robustcf.verify.findings import short
 from robustcf.verify.rows import Checked
 
+from ..inputs.errors import BadInput
 from ..run.columns import COUNTERFACTUALS, ROW_KEYS, VALIDATION
 from ..run.folder import require_run
 from ..terminal.progress import stage
 from .auditor import NO_OWN_INPUTS, Auditor, Inputs
+from .certificates import Certificates
 from .customers import CustomerTable
 from .input import DataSets, NoSource, Source
 from .manifest import check_digests, check_listing
 from .records import Records, Unit, Unreadable
+from .retrain import AllRows, Retraining
 from .summary import check_summary
 from .tables import blocks, check_validation, cohorts_of, read_whole
-from .training import Plausibility, Rows, check_training_hash, read_training
+from .training import Plausibility, Rows, check_training_hash, read_all_rows, read_training
 
 
 class Challenge(Protocol):
@@ -52,7 +55,10 @@ class Verified:
 
 
 def verify_run(
-    address: str, auditor: Auditor = NO_OWN_INPUTS, challenge: Challenge | None = None
+    address: str,
+    auditor: Auditor = NO_OWN_INPUTS,
+    challenge: Challenge | None = None,
+    retraining: Retraining | None = None,
 ) -> Verified:
     """Check a run folder.
 
@@ -64,6 +70,8 @@ def verify_run(
         The auditor's own table, model and config; missing ones are taken from the manifest.
     challenge : Challenge, optional
         An additional attempt to refute the run's claims.
+    retraining : Retraining, optional
+        Trains fresh forests of the run's certificates again.
     """
     run, manifest = require_run(address)
     done = Verified()
@@ -71,26 +79,39 @@ def verify_run(
         records = Records(run, manifest, done.findings)
         inputs = Inputs(auditor, records.kind)
         inputs.check(manifest, done.findings)
-        _Verification(records, done, inputs, challenge).go()
+        _Verification(records, done, inputs, challenge, retraining).go()
     except Unreadable as error:
         done.findings.add("manifest", f"manifest.json: {error}")
     return done
 
 
 class _Verification:
-    def __init__(self, records: Records, done: Verified, inputs: Inputs, challenge: Challenge | None) -> None:
+    def __init__(
+        self,
+        records: Records,
+        done: Verified,
+        inputs: Inputs,
+        challenge: Challenge | None,
+        retraining: Retraining | None,
+    ) -> None:
         self.records, self.done, self.inputs, self.challenge = records, done, inputs, challenge
+        self.retraining = retraining
+        self.certificates = Certificates(records, retraining)
         self.findings, self.tally = done.findings, Tally()
         self.plausibility = Plausibility(records)
         self.ids: list[np.ndarray] = []
         self.complete = True
         self._training: Rows | str | None = None
+        self._all_rows: AllRows | None = None
 
     def go(self) -> None:
         records, manifest = self.records, self.records.manifest
         check_digests(records)
         check_listing(records)
         source = self.source()
+        if self.retraining is not None:
+            self.retraining.begin(manifest, lambda unit, _: self.all_rows(unit, source), self.findings)
+        self.certificates.prepare()
         with stage("verifying", records.rows) as progress:
             for unit in records.units:
                 progress.advance(self.check_unit(unit, source))
@@ -101,12 +122,14 @@ class _Verification:
             notes += source.finish()
         else:
             notes.append("counts, summary and customers: a file needed for these checks cannot be read")
-        notes += self.plausibility.notes
+        notes += [*self.plausibility.notes, *self.certificates.notes]
         notes += [f"{what}: {n:,} rows" for what, n in self.findings.unchecked.items() if n]
         if records.measured:
             notes.append("the validation forests' decisions: these forests are not stored")
         for name in sorted({d.name for d in records.demands if d.foreign is not None}):
             notes.append(f"the threshold of {name}: it is the one that the method's own package computes")
+        if self.retraining is not None:
+            self.done.challenges += self.retraining.lines
         if self.challenge is not None:
             self.done.challenges += self.challenge.go(source, self.findings)
 
@@ -147,6 +170,23 @@ class _Verification:
                 check_training_hash(self.records, trees, *self._training)
         return self._training
 
+    def all_rows(self, unit: Unit, source: Source) -> AllRows:
+        """Return the rows that a unit's fresh forests are trained on."""
+        if isinstance(source, DataSets):
+            rows = source.all_rows(unit.dataset, unit.simulation)
+            if rows is None:
+                raise BadInput(f"--retrain needs the rows of data set {unit.dataset!r}, which differ here")
+            return rows
+        if self._all_rows is None:
+            records = self.records
+            trees, schema = records.trees(unit.forest), records.schema(unit.schema)
+            if trees is None or schema is None:
+                raise BadInput("--retrain needs the run's forest and schema, which cannot be read")
+            own = self.inputs.training(records.config)
+            trusted = self.inputs.config is not None
+            self._all_rows = read_all_rows(records, own, schema, trees, trusted)
+        return self._all_rows
+
     def check_unit(self, unit: Unit, source: Source) -> int:
         """Check one shard and all its files; return its number of rows."""
         records, findings = self.records, self.findings
@@ -171,6 +211,7 @@ class _Verification:
             {"dataset": unit.dataset, "simulation": unit.simulation, "n_trees": len(trees)},
             float(records.take("config", "solver", "time_limit", float)),
             self.plausibility.of(unit, trees, schema, self.training(unit, source, trees, schema)),
+            self.certificates.of(unit),
         )
         keys = [(unit.dataset, *d.key, d.voting, len(trees)) for d in records.demands]
         methods, start = [np.zeros(0, dtype=np.int64)], 0

@@ -19,7 +19,7 @@ from ..run.columns import COUNTERFACTUALS, KEYS, completed
 from ..run.folder import BROKEN, RunFolder
 
 BLOCK = 32_768  # rows checked at a time
-NESTED = ("cohort", "changes", "point")
+NESTED = ("cohort", "changes", "point", "certificate")
 FLAT = [name for name in COUNTERFACTUALS.names if name not in NESTED]
 
 
@@ -85,7 +85,28 @@ def block_of(file: str, table: pa.Table, width: int, findings: Findings) -> Bloc
     row = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
     feature, before, after, delta = lists.flatten().flatten()
     name, old, new = (a.to_pandas().to_numpy(dtype=object) for a in (feature, before, after))
-    return Block(file, frame, at, matrix, Changes(row, name, old, new, delta.to_numpy(zero_copy_only=False)))
+    made = Changes(row, name, old, new, delta.to_numpy(zero_copy_only=False))
+    return Block(file, frame, at, matrix, made, certificates_of(table))
+
+
+def certificates_of(table: pa.Table) -> dict[str, np.ndarray] | None:
+    """Return the columns of the certificates and their rows; None without certificates.
+
+    Numbers and flags are float64, and NaN if they are missing.
+    """
+    column = table["certificate"].combine_chunks()
+    there = column.is_valid()
+    if not pc.any(there).as_py():
+        return None
+    kept = column.filter(there)
+    found = {"row": np.flatnonzero(there.to_numpy(zero_copy_only=False))}
+    for part in kept.type:
+        values = pc.struct_field(kept, part.name)
+        if pa.types.is_string(part.type):
+            found[part.name] = values.to_pandas().to_numpy(dtype=object)
+        else:
+            found[part.name] = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+    return found
 
 
 def cohorts_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:

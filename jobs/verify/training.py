@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..inputs.errors import BadInput
 from ..inputs.secrets import is_uri
 from ..inputs.tables import read_table
 from .records import Records, Unit
+from .retrain import AllRows
 from .tables import first_line
 
 Rows = tuple[np.ndarray, np.ndarray]  # encoded rows, labels as text
@@ -48,13 +50,46 @@ def read_training(training: Training | None, schema: Schema, trees: Trees, trust
     return encode_rows(schema.features, read.numbers), _labels(table[training.label].to_pandas(), trees)
 
 
-def check_training_hash(records: Records, trees: Trees, X: np.ndarray, labels: np.ndarray) -> None:
+def check_training_hash(
+    records: Records, trees: Trees, X: np.ndarray, labels: np.ndarray, part: str = "first"
+) -> None:
     """Compare the training rows with the digest in the manifest."""
-    own = {str(label): label for label in trees.classes}
-    digest = training_digest(X, np.array([own.get(label, label) for label in labels]))
+    digest = training_digest(X, own_labels(trees, labels))
     stored = records.manifest.get("training_hash")
-    stored = stored.get("first") if isinstance(stored, dict) else stored
+    stored = stored.get(part) if isinstance(stored, dict) else stored
     records.findings.expect("training", "manifest.json: training_hash", stored, digest)
+
+
+def own_labels(trees: Trees, texts: np.ndarray) -> np.ndarray:
+    """Return labels given as text as the forest's own labels."""
+    own = {str(label): label for label in trees.classes}
+    return np.array([own.get(text, text) for text in texts])
+
+
+def read_all_rows(
+    records: Records, training: Training | None, schema: Schema, trees: Trees, trusted: bool
+) -> AllRows:
+    """Return the training rows and those collected later; check their digests.
+
+    Raises
+    ------
+    BadInput
+        If they are not available.
+    """
+    tables = [training]
+    if training is not None and training.later is not None:
+        tables.append(replace(training, data=training.later, later=None))
+    parts = []
+    for table in tables:
+        rows = read_training(table, schema, trees, trusted)
+        if isinstance(rows, str):
+            raise BadInput(f"--retrain needs the training rows: {rows}")
+        parts.append(rows)
+    X, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    check_training_hash(records, trees, *parts[0])
+    if len(parts) > 1:
+        check_training_hash(records, trees, X, labels, "all")
+    return AllRows(X, own_labels(trees, labels), np.arange(len(parts[0][1])))
 
 
 def _labels(column: pd.Series, trees: Trees) -> np.ndarray:

@@ -74,7 +74,7 @@ def hard_vote_bound(votes: int, trees: int, n_trees: int, delta: float) -> float
     votes for the target. A tie counts as lost.
 
     >>> round(hard_vote_bound(6100, 10_000, 100, 0.05), 3)
-    0.974
+    0.975
     """
     return 1.0 - float(binomial_half_cdf(n_trees, lower_bound(votes, trees, delta)))
 

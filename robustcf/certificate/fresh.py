@@ -34,26 +34,39 @@ class Forests:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def values(self, point: np.ndarray, target: Label, voting: Voting) -> np.ndarray:
-        """Return what each tree gives the target: a class fraction, or a vote of 0 or 1."""
-        c, leaves = self.trees.class_index(target), self.trees.leaves(point[None, :])[0]
-        if voting == "hard":
-            votes: np.ndarray = self.trees.probabilities[leaves].argmax(axis=1) == c
-            return votes.astype(np.float64)
-        fractions: np.ndarray = self.trees.probabilities[leaves, c]
-        return fractions
+    @cached_property
+    def _votes(self) -> np.ndarray:
+        """The class that each leaf votes for."""
+        classes: np.ndarray = self.trees.probabilities.argmax(axis=1).astype(np.int32)
+        return classes
 
-    def agree(self, point: np.ndarray, target: Label, voting: Voting) -> np.ndarray:
-        """Return whether each forest predicts the target at a point, as its `predict` does."""
+    def values(self, points: np.ndarray, target: Label, voting: Voting) -> np.ndarray:
+        """Return what each tree gives the target: a class fraction, or a vote of 0 or 1.
+
+        `points` is one encoded point, or several as rows; several give one row each.
+        """
+        c, leaves = self.trees.class_index(target), self.trees.leaves(np.atleast_2d(points))
+        found: np.ndarray
+        if voting == "hard":
+            found = (self._votes[leaves] == c).astype(np.float64)
+        else:
+            found = self.trees.probabilities[leaves, c]
+        return found[0] if points.ndim == 1 else found
+
+    def agree(self, points: np.ndarray, target: Label, voting: Voting) -> np.ndarray:
+        """Return whether each forest predicts the target, as its `predict` does.
+
+        `points` is one encoded point, or several as rows; several give one row each.
+        """
         (size,) = set(self.sizes)
-        leaves = self.trees.leaves(point[None, :]).reshape(-1, size)
+        leaves = self.trees.leaves(np.atleast_2d(points)).reshape(-1, size)
         if voting == "soft":
             scores = sum_in_order(leaves, self.trees.probabilities) / size
         else:
-            votes = self.trees.probabilities.argmax(axis=1)[leaves]
+            votes = self._votes[leaves]
             scores = np.stack([(votes == c).sum(axis=1) for c in range(len(self.trees.classes))], axis=1)
         agrees: np.ndarray = scores.argmax(axis=1) == self.trees.class_index(target)
-        return agrees
+        return agrees if points.ndim == 1 else agrees.reshape(len(points), -1)
 
 
 @dataclass(frozen=True)

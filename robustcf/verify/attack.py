@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -121,16 +122,15 @@ def _judged(
 ) -> list[Hit]:
     """Return each refuted claim with its nearest refuting point among the pairs."""
     hits: dict[int, Hit] = {}
-    kinds: dict[tuple[int, int, bool], list[tuple[int, int]]] = {}
+    kinds: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for p, c in enumerate(pairs):
         for k in of[c]:
-            claim = claims[k]
-            kinds.setdefault((claim.method, claim.target, claim.status != "no_recourse"), []).append((p, k))
-    for (method, target, plausible), those in kinds.items():
+            kinds.setdefault(claims[k].kind, []).append((p, k))
+    for those in kinds.values():
         at, which = (np.array(x) for x in zip(*those, strict=True))
         own = customers[pairs[at]]
         points = np.where(np.isnan(given[at]), own, given[at])
-        found = judge(asked, method, target, own, points, plausible)
+        found = judge(asked, claims[those[0][1]], own, points)
         least = np.array([claims[k].least for k in which])
         for i in np.flatnonzero(found.refutes(least)):
             k, objective = int(which[i]), float(found.objective[i])

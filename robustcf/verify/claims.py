@@ -14,10 +14,11 @@ import numpy as np
 
 from robustcf.schema.schema import Schema
 from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SCORE_ROUNDING
-from robustcf.verify.demands import needed_score
+from robustcf.verify.demands import needed_score, score_at
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.reading import broken, costs, encode, encode_rows, weight_of
 from robustcf.verify.sheet import ShardQuestion
+from robustcf.verify.trees import Trees
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Claim:
     """A row's claim about all points.
 
     `least` is the claimed minimum cost of every point: the objective of an `optimal` row, else the
-    lower bound. It is infinite if the row claims that no point exists.
+    lower bound. It is infinite if the row claims that no point exists. A certified row's claim is about the
+    points to which a pool of `pool_trees` trees gives the score `level`, and which the forest accepts.
     """
 
     name: str
@@ -34,6 +36,13 @@ class Claim:
     target: int
     status: str
     least: float
+    level: float | None = None
+    pool_trees: int = 0
+
+    @property
+    def kind(self) -> tuple[int, int, bool, float | None, int]:
+        """What a point must satisfy to refute the claim; equal for many claims."""
+        return self.method, self.target, self.status != "no_recourse", self.level, self.pool_trees
 
     @property
     def words(self) -> str:
@@ -60,22 +69,40 @@ class Verdicts:
         return np.asarray(self.good & (self.objective + self.blur < bound))
 
 
-def judge(
-    asked: ShardQuestion, method: int, target: int, own: np.ndarray, points: np.ndarray, plausible: bool
-) -> Verdicts:
-    """Judge points of customers with rows `own`, for one method and target.
+def pool_of(asked: ShardQuestion, method: int, pool_trees: int) -> Trees | None:
+    """Return the pool of a certified row; None if it is not available."""
+    if pool_trees == len(asked.trees):
+        return asked.trees
+    terms = asked.terms.get(method)
+    pooled = None if terms is None else terms.pooled
+    return pooled if pooled is not None and len(pooled) == pool_trees else None
 
-    With `plausible`, the isolation forest must accept the point and the 1-LOF penalty is added.
-    A point within rounding of a demand does not count as reaching it.
+
+def judge(asked: ShardQuestion, claim: Claim, own: np.ndarray, points: np.ndarray) -> Verdicts:
+    """Judge points of customers with rows `own`, for all claims of the same kind.
+
+    Unless the claim is `no_recourse`, the isolation forest must accept the point, the 1-LOF penalty is added,
+    and the pool must give the score of a certified row's level. A point within rounding of a demand does not
+    count as reaching it.
     """
+    method, target, plausible, level, pool_trees = claim.kind
     demand, trees, features = asked.demands[method], asked.trees, asked.schema.features
     encoded = encode_rows(features, points)
     verdict = trees.judge(encoded, np.full(len(points), target), demand.voting)
-    rounding = -0.5 / len(trees) if demand.voting == "hard" else 2 * SCORE_ROUNDING * (len(trees) + 1)
     good = allowed_moves(asked.schema, own, points) & (
-        verdict.score >= needed_score(demand, len(trees), target) + rounding
+        verdict.score >= needed_score(demand, len(trees), target) + rounding_of(len(trees), demand.voting)
     )
     good &= ~verdict.denied(demand.voting)
+    if plausible and level is not None:
+        pool = pool_of(asked, method, pool_trees)
+        if pool is None:
+            good &= False
+        else:
+            at = np.flatnonzero(good)
+            score = pool.judge(encoded[at], np.full(len(at), target), demand.voting).score
+            good[at] = score >= score_at(level, pool_trees, demand.voting, target) + rounding_of(
+                pool_trees, demand.voting
+            )
     objective = move_costs(asked.schema, own, points)
     tools = asked.plausible
     if plausible and demand.name == ISOLATION:
@@ -90,6 +117,11 @@ def judge(
             worst = neighbours.factors(own[at], points[at], demand.neighbours)[1]
             objective[at] += float(demand.parameter or 0.0) * worst
     return Verdicts(good, objective, verdict.score, float32_blur(asked.schema, own, points))
+
+
+def rounding_of(n_trees: int, voting: str) -> float:
+    """Return the margin of a score test: half a vote, or the rounding of a mean."""
+    return -0.5 / n_trees if voting == "hard" else 2 * SCORE_ROUNDING * (n_trees + 1)
 
 
 def float32_blur(schema: Schema, own: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ def threshold(demand: Demand, n_trees: int) -> float:
         return float(demand.foreign.threshold(n_trees))
     if demand.name == "convex-approximation":
         return 1.0
-    if demand.alpha is None or demand.name == "robx":
+    if demand.alpha is None or demand.name in ("robx", "certified"):
         return 0.5
     n, p = n_trees, least_share(n_trees, demand.alpha)
     if demand.beta is None:
@@ -74,8 +74,12 @@ def needed_score(demand: Demand, n_trees: int, target: int) -> float:
 
     It is the threshold, or more if the decision needs more.
     """
-    tau = threshold(demand, n_trees)
-    if demand.voting == "hard":  # whole votes; the first class wins a tie
+    return score_at(threshold(demand, n_trees), n_trees, demand.voting, target)
+
+
+def score_at(tau: float, n_trees: int, voting: str, target: int) -> float:
+    """Return the score that reaches a threshold and decides for the target."""
+    if voting == "hard":  # whole votes; the first class wins a tie
         flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
         return max(flips, math.ceil(n_trees * tau - WHOLE_VOTES)) / n_trees
     return max(tau, 0.5 + TIE_MARGIN)

@@ -3,9 +3,9 @@
 The binaries are order-encoded: u[f, j] = "the feature has candidate j or a higher one" (for a
 categorical: z[f, c]). There is one continuous y per reachable leaf, and they sum to 1 in each tree. Per
 tree, feature and candidate, the leaves wholly above it have Σ y ≤ u, and the leaves wholly below it
-have Σ y ≤ 1 - u. There is one row each for the score, the isolation forest's path lengths, every link
-and the number of changes. One more row requires less than the claimed cost. If the model has no
-solution, the claim is confirmed.
+have Σ y ≤ 1 - u. There is one row each for the score, for a certified row's score in the pool, for the
+isolation forest's path lengths, for every link and for the number of changes. One more row requires less than
+the claimed cost. If the model has no solution, the claim is confirmed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 
 from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SOLVER_FEASIBILITY, WITNESS_VOTES
 from robustcf.verify.candidates import Candidates, candidates
-from robustcf.verify.claims import Claim, judge
-from robustcf.verify.demands import needed_score
+from robustcf.verify.claims import Claim, judge, pool_of
+from robustcf.verify.demands import needed_score, score_at
 from robustcf.verify.milp import Model, Row, Solver
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.sheet import ShardQuestion
@@ -55,16 +55,18 @@ class FullModel:
         self.isolation = None
         if self.plausible and self.demand.name == ISOLATION and asked.plausible is not None:
             self.isolation = asked.plausible.isolation.get((claim.method, claim.target))
+        self.forest = asked.trees  # with the pool's trees behind it, if the claim has a pool
+        if self.leveled:
+            self.forest = pool_of(asked, claim.method, claim.pool_trees) or asked.trees
         self.model = Model()
         self.below = self._below()
         self.scale = 1.0 if math.isinf(claim.least) else 1.0 / max(claim.least, 1e-300)
         self.candidates = [p.within(self.below) for p in self._candidates()]
         self.at: list[list[int]] = [self._feature(j) for j in range(len(self.candidates))]
-        # Hard votes are integers, so half a vote separates them; soft votes need a margin.
-        margin = -0.5 if self.demand.voting == "hard" else WITNESS_VOTES
-        self._trees(asked.trees, self._votes(), len(asked.trees) * self._need() + margin)
+        self._trees(self.forest, self._demands())
         if self.isolation is not None:
-            self._trees(self.isolation.trees, self.isolation.length, self.isolation.bound + 2 * PATH_BLUR)
+            bound = self.isolation.bound + 2 * PATH_BLUR
+            self._trees(self.isolation.trees, [(self.isolation.length, bound)])
         self._rules()
         if math.isfinite(self.below):
             spent = {c: v for c, v in enumerate(self.model.cost) if v}
@@ -83,11 +85,27 @@ class FullModel:
     def _home(self) -> float:
         return float(sum(p.costs[0] for j, p in enumerate(self.candidates) if self._ordered(j)))
 
-    def _need(self) -> float:
-        return needed_score(self.demand, len(self.asked.trees), self.claim.target)
+    @property
+    def leveled(self) -> bool:
+        """Whether the claim is about points with a certified row's level."""
+        return self.plausible and self.claim.level is not None
+
+    def _demands(self) -> list[tuple[np.ndarray, float]]:
+        """Return the conditions: each leaf's votes, and how many are needed."""
+        asked, claim, votes = self.asked, self.claim, self._votes()
+        # Hard votes are integers, so half a vote separates them; soft votes need a margin.
+        margin = -0.5 if self.demand.voting == "hard" else WITNESS_VOTES
+        n = len(asked.trees)
+        own = np.where(np.arange(len(votes)) < len(asked.trees.leaf), votes, 0.0)
+        found = [(own, n * needed_score(self.demand, n, claim.target) + margin)]
+        if self.leveled and claim.level is not None:
+            n = len(self.forest)
+            needed = n * score_at(claim.level, n, self.demand.voting, claim.target)
+            found.append((votes, needed + margin))
+        return found
 
     def _votes(self) -> np.ndarray:
-        leaf = self.asked.trees.leaf
+        leaf = self.forest.leaf
         if self.demand.voting == "hard":
             return np.asarray(leaf.argmax(axis=1) == self.claim.target, dtype=np.float64)
         return np.asarray(leaf[:, self.claim.target])
@@ -97,7 +115,7 @@ class FullModel:
 
     def _candidates(self) -> Iterator[Candidates]:
         schema, ruled = self.asked.schema, bool(self.asked.schema.links)
-        trees = [self.asked.trees] if self.isolation is None else [self.asked.trees, self.isolation.trees]
+        trees = [self.forest] if self.isolation is None else [self.forest, self.isolation.trees]
         for j, feature in enumerate(schema.features):
             thresholds = []
             for column in range(schema.column_start[j], schema.column_start[j + 1]):
@@ -118,22 +136,24 @@ class FullModel:
         self.model.row(dict.fromkeys(found, 1.0), 1.0, 1.0)
         return found
 
-    def _trees(self, trees: Trees, votes: np.ndarray, demand: float) -> None:
-        """Add leaves, their links to the candidates, and the row of `demand` votes."""
-        score: Row = {}
-        left = demand
+    def _trees(self, trees: Trees, demands: list[tuple[np.ndarray, float]]) -> None:
+        """Add leaves, their links to the candidates, and a row for the votes of each demand."""
+        score: list[Row] = [{} for _ in demands]
+        left = [demand for _, demand in demands]
         tests = self._tests(trees)
         for root in trees.roots:
             leaves = list(_leaves(trees, int(root), tests, [len(p) for p in self.candidates]))
             if len(leaves) == 1:
-                left -= float(votes[leaves[0][0]])
+                left = [n - float(votes[leaves[0][0]]) for n, (votes, _) in zip(left, demands, strict=True)]
                 continue
             y = [self.model.column() for _ in leaves]
             self.model.row(dict.fromkeys(y, 1.0), 1.0, 1.0)
-            score.update({c: float(votes[node]) for c, (node, _) in zip(y, leaves, strict=True)})
+            for row, (votes, _) in zip(score, demands, strict=True):
+                row.update({c: float(votes[node]) for c, (node, _) in zip(y, leaves, strict=True)})
             for j in {j for _, masks in leaves for j in masks}:
                 self._link(j, [(c, masks[j]) for c, (_, masks) in zip(y, leaves, strict=True) if j in masks])
-        self.model.row(score, low=left)
+        for row, low in zip(score, left, strict=True):
+            self.model.row(row, low=low)
 
     def _tests(self, trees: Trees) -> dict[int, tuple[int, np.ndarray]]:
         """Return for each inner node its feature and which of its candidates go left."""
@@ -200,6 +220,8 @@ class FullModel:
         begin = time.monotonic()
         if self.plausible and self.demand.name == ISOLATION and self.isolation is None:
             return Resolved("open")
+        if self.leveled and len(self.forest) != self.claim.pool_trees:
+            return Resolved("open")  # the pool is not available
         if self.below <= 0:  # no point has a negative cost
             return Resolved("confirmed")
         if any(
@@ -215,9 +237,7 @@ class FullModel:
                 return Resolved(outcome, seconds=time.monotonic() - begin)
             assert x is not None
             point = self._point(x)
-            found = judge(
-                self.asked, self.claim.method, self.claim.target, self.own[None], point[None], self.plausible
-            )
+            found = judge(self.asked, self.claim, self.own[None], point[None])
             if found.refutes(self.claim.least)[0]:
                 took = time.monotonic() - begin
                 return Resolved("refuted", point, float(found.objective[0]), float(found.score[0]), took)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.support.tolerances import CHECKED_COLUMN, CHECKED_PREDICTION
+from robustcf.verify.certificates import check_certificates
 from robustcf.verify.demands import PENALISED, predicted
 from robustcf.verify.evidence import check_evidence
 from robustcf.verify.findings import Findings, short
@@ -37,6 +38,7 @@ def check_block(block: Block, asked: ShardQuestion, findings: Findings) -> Check
     checked = Checked(sheet.method)
     if len(block.at):
         sheet.check_points(need, checked)
+    check_certificates(sheet)
     return checked
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from robustcf.schema.schema import Schema
 from robustcf.support.tolerances import SCORE_ROUNDING
+from robustcf.verify.certificates import Terms
 from robustcf.verify.demands import Demand
 from robustcf.verify.findings import Findings, short
 from robustcf.verify.moves import Changes
@@ -21,7 +22,7 @@ from robustcf.verify.trees import Trees
 class ShardQuestion:
     """The question that every row of a shard answers.
 
-    `target` None means the other class.
+    `target` None means the other class. `terms` has what each certified method demands, by its index.
     """
 
     schema: Schema
@@ -32,13 +33,15 @@ class ShardQuestion:
     constants: dict[str, object]
     time_limit: float | None = None
     plausible: Plausible | None = None
+    terms: Mapping[int, Terms] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Block:
     """Some rows of one file.
 
-    `frame` has the flat columns; points and changes belong to the rows `at`.
+    `frame` has the flat columns; points and changes belong to the rows `at`. `certificates` has the columns
+    of the certificates, and in "row" the rows that they belong to.
     """
 
     file: str
@@ -46,6 +49,7 @@ class Block:
     at: np.ndarray
     points: np.ndarray
     changes: Changes
+    certificates: Mapping[str, np.ndarray] | None = None
 
 
 class Sheet:

@@ -66,7 +66,7 @@ def check_claims(seeds: range) -> Counter[str]:
                 if claim.status != "optimal":
                     continue
                 point = numbers_at(world, cf)
-                found = judge(asked, claim.method, claim.target, world.numbers[None], point[None], True)
+                found = judge(asked, claim, world.numbers[None], point[None])
                 need = needed_score(asked.demands[claim.method], len(world.forest), claim.target)
                 if asked.demands[claim.method].voting == "soft" and found.score[0] < need + 1e-6:
                     seen["blurred"] += 1  # within rounding of the demand: no witness, whatever is claimed
@@ -146,7 +146,7 @@ def judge_of(schema: rc.Schema, own: float, point: float) -> Any:
     asked = ShardQuestion(
         schema, Trees(forest), [Demand("naive", None, None, None, "soft")], "soft", None, {}
     )
-    return judge(asked, 0, 1, np.array([[own]]), np.array([[point]]), True)
+    return judge(asked, Claim("", "", 0, 1, "optimal", math.inf), np.array([[own]]), np.array([[point]]))
 
 
 @pytest.mark.parametrize(("claims", "size"), [(10**6, 299), (1000, 258), (100, 95), (20, 19)])

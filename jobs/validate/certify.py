@@ -1,0 +1,99 @@
+"""Certificates for points made by any tool: one exact test per point and scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robustcf.certificate.bounds import forests_needed, lower_bound
+from robustcf.certificate.certificate import claim
+from robustcf.forest.forest import Forest
+from robustcf.validate import Scenario, derive_seed
+
+from ..inputs.config import Validation
+from ..inputs.errors import BadInput
+from .forests import Scenarios
+
+CERTIFICATE_COLUMNS = [
+    pa.field("certified", pa.bool_()),
+    pa.field("agreeing", pa.int32()),
+    pa.field("certification_forests", pa.int32()),
+    pa.field("certificate_lower_bound", pa.float64()),
+    pa.field("delta", pa.float64()),
+]
+
+
+@dataclass(frozen=True)
+class Certifying:
+    """The error probabilities of a certificate."""
+
+    alpha: float
+    delta: float
+
+    def check(self, validation: Validation) -> None:
+        """Refuse what can certify nothing."""
+        if not 0 < self.delta < 1:
+            raise BadInput(f"--delta is {self.delta}; it must lie strictly between 0 and 1")
+        needed = forests_needed(self.alpha, self.delta)
+        if validation.forests < needed:
+            raise BadInput(
+                f"--forests is {validation.forests}; at alpha = {self.alpha:g} and delta = {self.delta:g}, "
+                f"a certificate needs at least {needed}"
+            )
+        for name in validation.scenarios:
+            if Scenario.parse(name).rows == "all":
+                raise BadInput(
+                    f"--scenario {name} needs the rows collected later; certify the points in Python with "
+                    "rc.certify(..., later=...)"
+                )
+
+    def seeds(self, run_seed: int, validation: Validation) -> Scenarios:
+        """Derive the seeds of the certification forests; validation uses other ones."""
+        seeds = tuple(
+            tuple(derive_seed(run_seed, "certify", name, k) for k in range(validation.forests))
+            for name in validation.scenarios
+        )
+        return Scenarios(validation.scenarios, seeds)
+
+    def columns(self, valid: np.ndarray) -> dict[str, Any]:
+        """Return a point's certificate, given which certification forests agree."""
+        agreeing, forests = int(valid.sum()), len(valid)
+        bound = lower_bound(agreeing, forests, self.delta)
+        return {
+            "certified": bound >= 1 - self.alpha,
+            "agreeing": agreeing,
+            "certification_forests": forests,
+            "certificate_lower_bound": bound,
+            "delta": self.delta,
+        }
+
+    def claims(self, table: pa.Table, n_trees: int) -> list[str]:
+        """Return one line per scenario: how many points are certified, and what that claims."""
+        found = []
+        for name in table["scenario"].drop_null().unique().to_pylist():
+            own = table.filter(pc.equal(table["scenario"], name))["certified"]
+            sentence = claim(self.alpha, self.delta, name, Scenario.parse(name).n_trees or n_trees)
+            found.append(f"{pc.sum(own).as_py()} of {len(own)} points certified for {name}: {sentence}")
+        return found
+
+
+def refuse_equal(scenarios: Scenarios, fingerprints: Sequence[str]) -> None:
+    """Refuse scenarios in which retraining changes nothing: a certificate would be vacuous."""
+    start = 0
+    for name, seeds in zip(scenarios.names, scenarios.seeds, strict=True):
+        own = fingerprints[start : start + len(seeds)]
+        start += len(seeds)
+        if len(own) > 1 and len(set(own)) == 1:
+            raise BadInput(
+                f"--scenario {name}: retraining with another seed gives the same forest, so a certificate "
+                "would say nothing; use --scenario bootstrap"
+            )
+
+
+def fingerprints_of(forests: Sequence[Forest]) -> list[str]:
+    return [forest.fingerprint for forest in forests]

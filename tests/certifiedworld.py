@@ -1,0 +1,32 @@
+"""An audit with certificates, with soft and with hard votes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jobworld import customers, make_audit, make_forest, run_audit
+
+import robustcf as rc
+
+CERTIFIED: dict[str, Any] = {"name": "certified", "alpha": 0.1, "forests": 30, "pool": 30, "pilot": 60}
+
+
+def make_certified(folder: Path, voting: str) -> Path:
+    """Eight customers, most of them turned down; return the run folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    forest = make_forest(folder / "forest")
+    frame, data = customers(300), rc.datasets.synthetic_credit(300, seed=5)
+    denied = forest.predict(data.encode(data.X)) == 0
+    chosen = np.r_[np.flatnonzero(denied)[:6], np.flatnonzero(~denied)[:2]]
+    model = {"forest": "forest", "schema": "schema.toml", "favourable": 1, "voting": voting}
+    config = make_audit(
+        folder,
+        frame.iloc[chosen].reset_index(drop=True),
+        model=model,
+        method=[{"name": "naive"}, CERTIFIED],
+        validation={"forests": 2},
+    )
+    assert run_audit(config) == 0
+    return folder / "run"
