@@ -46,7 +46,7 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
     """Print one answer: demand, changes, score, distance, time and verdict."""
-    from robustcf.show import change_rows, demand, rounded_changes, verdict
+    from robustcf.show import certificate_text, change_rows, demand, rounded_changes, verdict
 
     out.print()
     n_classes = len(explainer.forest.classes)
@@ -62,6 +62,9 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
         )
     mark, colour = MARKS.get(cf.status, ("!", "red"))
     out.print(Text(f"{mark} {verdict(cf, n_classes)}", style=colour))
+    if (said := certificate_text(cf)) is not None:
+        holds = cf.certificate is not None and cf.certificate.certified
+        out.print(Text(f"{'✓' if holds else '!'} {said}", style="green" if holds else "yellow"))
 
 
 def print_counts(address: str) -> None:

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from faultworld import CUSTOMERS, assert_whole_but, mostly_denied, small_audit
 from jobworld import ROOT, Command, make_sweep, rows
-from robustcf_jobs.inputs.config import AuditConfig, methods_of, read_config
+from robustcf_jobs.inputs.config import AuditConfig, read_config
 from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.method_tables import methods_of
 
 import robustcf as rc
 

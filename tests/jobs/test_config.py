@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 from jobworld import write_config
-from robustcf_jobs.inputs.config import (
-    AuditConfig,
-    SweepConfig,
-    config_as_json,
-    config_hash,
-    methods_of,
-    read_config,
-)
+from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, config_as_json, config_hash, read_config
 from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.method_tables import methods_of
 from robustcf_jobs.inputs.secrets import without_secrets
 from robustcf_jobs.inputs.uri import absolute, find_files
 
