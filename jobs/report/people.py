@@ -66,9 +66,8 @@ def _certificate(row: Mapping[str, Any]) -> str | None:
     found = row["certificate"]
     if found is None:
         return None
-    said = "certified" if found["certified"] else "not certified"
     counted = f"{found['agreeing']} of {found['forests']} certification forests agree"
-    return f"{said}: {counted}; lower bound {share(found['lower_bound'])}"
+    return f"{counted}; lower bound {share(found['lower_bound'])}"
 
 
 def _headline_first(scenario: str) -> tuple[bool, str]:

@@ -33,7 +33,7 @@ def _warning(m: MethodLine) -> str:
 
 
 def verdict(p: Population, experiment: bool = False) -> list[str]:
-    """Return the sentences that summarise one population."""
+    """Return the sentences that summarise one population; what was measured comes first."""
     unread = f"; {count(p.invalid)} could not be read" if p.invalid else ""
     said = [f"The model denied {count(p.denied)} of {count(p.seen)} customers{unread}."]
     if experiment:
@@ -41,7 +41,7 @@ def verdict(p: Population, experiment: bool = False) -> list[str]:
     if not p.denied:
         return said
     strict, naive = p.strict_method, p.naive
-    said += _measured(strict or naive, naive)
+    said = [*_measured(strict or naive, naive), *said]
     if p.n_classes == 2:
         said.append(_outcomes(p.any, "an allowed change that flips the decision"))
     else:
@@ -97,7 +97,10 @@ def _measured(method: MethodLine | None, naive: MethodLine | None) -> list[str]:
     own = method.certificates
     if own is not None and own.certified:
         held = method.promised
-        measured = f"forests that made no certificate confirmed {with_interval(held, 'share')}"
+        measured = (
+            f"on other forests they held in {with_interval(held, 'share')} of the cases, and the promise is "
+            f"at least {share(1 - (method.alpha or 0.0), 0)}"
+        )
         if held.value is None:
             measured = f"validation did not measure the scenario {own.scenario}"
         sentences.append(

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from jobworld import customers, make_audit, make_forest, rows, run_audit, same_rows
+from jobworld import customers, make_audit, make_forest, make_sweep, rows, run_audit, run_sweep, same_rows
 from robustcf_jobs.export.export import ExportOptions, export_run
+from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.reduce.partial import merge, partial_of
 from robustcf_jobs.run.folder import RunFolder
 
-from robustcf.certificate.bounds import lower_bound
+from robustcf.certificate.bounds import forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -102,10 +103,10 @@ def test_the_report_sets_certificates_against_validation(night: Path) -> None:
     for alpha in (0.3, 0.2):
         (line,) = own[(own["method"] == "certified") & (own["alpha"] == alpha)].itertuples()
         title = f"Certified, α = {alpha}, δ = 0.05"
-        cells = f"{title} {line.n_reached} {line.n_certified} "
+        cells = f"{title} {line.n_reached} {line.n_certified:.0f} "
         assert cells in text
         assert text.count(f"Each certificate claims: {claim(alpha, 0.05, 'same-data', 15)}.") == 1
-    assert f"{line.n_certified} of {line.n_reached} are certified" in text
+    assert f"{line.n_certified:.0f} of {line.n_reached} are certified" in text
     assert "held, same-data" in text
     assert "with certified recourse" in text
     found = certified(run)
@@ -127,6 +128,55 @@ def test_export_has_the_certificates_after_all_other_columns(night: Path, tmp_pa
     only = ExportOptions(str(tmp_path / "naive.parquet"), methods=("naive",))
     export_run(str(night / "run"), only)
     assert not [c for c in pd.read_parquet(tmp_path / "naive.parquet") if "certif" in c]
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "words"),
+    [
+        ({"test": "trees"}, {}, "method 'certified': test 'trees' needs hard votes and two classes"),
+        ({"test": "trees-asymptotic"}, {"voting": "hard"}, "test 'trees-asymptotic' is for soft votes"),
+        ({"forests": 10, "alpha": 0.2}, {}, "forests is 10; at alpha = 0.2 and delta = 0.05, at least 14"),
+        ({"tests": 5, "forests": 40}, {}, "certificates; set tests = "),
+    ],
+    ids=["trees", "asymptotic", "forests", "tests"],
+)
+def test_a_certificate_that_cannot_be_is_refused_before_any_training(
+    tmp_path: Path, method: dict[str, Any], model: dict[str, Any], words: str
+) -> None:
+    asked = SETTINGS | {"method": [CERTIFIED | method]}
+    asked["model"] = {"forest": "forest", "schema": "schema.toml", "favourable": 1} | model
+    with pytest.raises(BadInput) as caught:
+        run_audit(make_audit(tmp_path, customers(80), **asked))
+    message = caught.value.format_message()
+    assert words in message
+    assert "\n" not in message
+    assert not list((tmp_path / "run").rglob("*.zip"))
+    assert not (tmp_path / "run/counterfactuals").exists()
+
+
+def test_too_few_shared_tests_say_how_many_and_how_many_forests(tmp_path: Path) -> None:
+    method = CERTIFIED | {"tests": 5, "alpha": [0.3, 0.2], "forests": 40}
+    with pytest.raises(BadInput) as caught:
+        run_audit(make_audit(tmp_path, customers(80), **(SETTINGS | {"method": [method]})))
+    found = re.search(
+        r"tests is 5, but (\d+) rejected customers and 2 certified methods make up to (\d+) certificates; "
+        r"set tests = (\d+), which needs at least (\d+) forests",
+        caught.value.format_message(),
+    )
+    assert found is not None
+    denied, made, tests, forests = map(int, found.groups())
+    assert made == tests == 2 * denied
+    assert forests == forests_needed(0.3, 0.05 / made)
+
+
+def test_a_sweep_refuses_a_test_that_does_not_fit_its_votes(tmp_path: Path) -> None:
+    method = [{"name": "certified", "alpha": 0.2, "test": "trees"}]
+    with pytest.raises(BadInput, match="test 'trees' needs hard votes"):
+        run_sweep(make_sweep(tmp_path, method=method))
+    method = [{"name": "certified", "alpha": 0.2, "tests": 2}]
+    with pytest.raises(BadInput, match=r"6 explained rows and 1 certified method make up to 6 certificates"):
+        run_sweep(make_sweep(tmp_path, method=method))
+    assert not (tmp_path / "run").exists()
 
 
 def times(run: Path) -> dict[str, int]:
