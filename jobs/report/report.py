@@ -177,6 +177,7 @@ def _doubts(
         validity_interval=summary.note("validity", "interval"),
         distance_interval=summary.note("distance", "interval"),
         soft=voting == "soft",
+        certified=sum(m.certificates.certified for p in populations for m in p.methods if m.certificates),
     )
 
 

@@ -229,6 +229,7 @@ class Doubts:
     validity_interval: str = ""
     distance_interval: str = ""
     soft: bool = True
+    certified: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from robustcf_jobs.export.export import ExportOptions, export_run
 from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.reduce.partial import merge, partial_of
 from robustcf_jobs.run.folder import RunFolder
+from robustcf_jobs.terminal.printing import print_counts
 
 from robustcf.certificate.bounds import forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
@@ -111,6 +112,14 @@ def test_the_report_sets_certificates_against_validation(night: Path) -> None:
     assert "with certified recourse" in text
     found = certified(run)
     assert text.count(" certification forests agree; lower bound") == len(found)
+
+
+def test_the_terminal_says_what_was_measured(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_counts(str(night / "run"))
+    said = capsys.readouterr().out
+    assert re.search(r"Direct-SAA, α = 0.2: measured \d+\.\d % \(.* to .*\), target 80 %", said)
+    assert re.search(r"Certified, α = 0.2, δ = 0.05: \d+ of \d+ certified; measured .* target 80 %", said)
+    assert "Naive: measured" not in said
 
 
 def test_export_has_the_certificates_after_all_other_columns(night: Path, tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ def test_small_groups_are_marked() -> None:
         (Doubts(measured=False), ("Validity was not measured.",)),
         (Doubts(measured=True, forests=20), ("20 retrained forests",)),
         (Doubts(soft=True), ("approximation",)),
+        (Doubts(certified=36), ("36 rows are certified.", "exact values of the point")),
         (Doubts(validity_interval="Wilson over pairs"), ("Wilson over pairs",)),
         (Doubts(), ("All answers of this run are proved.",)),
     ],
