@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from robustcf.schema.schema import Feature, Schema, Value
 from robustcf.support.tolerances import reached
 
 if TYPE_CHECKING:
+    from robustcf.certificate.certificate import Certificate
     from robustcf.explain import Explainer
 
 DIGITS = 6
@@ -59,6 +60,26 @@ def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
     if cf.status == "already_favourable":
         return "the decision is already favourable"
     return f"{cf.status.replace('_', ' ')}: {cf.reason}"
+
+
+def certificate_text(cf: Counterfactual) -> str | None:
+    """Return a certificate's claim, or why there is none; None if the method makes no certificates.
+
+    >>> from robustcf.methods import Certified, Naive
+    >>> certificate_text(Counterfactual("no_recourse", Certified(0.05)))
+    'no certificate: no allowed change flips the decision, so there is no point to test'
+    >>> certificate_text(Counterfactual("optimal", Naive())) is None
+    True
+    """
+    if cf.method.design is None or cf.status in ("already_favourable", "invalid_input"):
+        return None
+    if cf.certificate is not None:
+        return f"certified: {cf.certificate}" if cf.certificate.certified else str(cf.certificate)
+    if cf.status == "no_recourse":
+        return "no certificate: no allowed change flips the decision, so there is no point to test"
+    if cf.status == "timeout":
+        return "no certificate: the time limit was reached before a point was found"
+    return f"no certificate: {cf.reason or 'the row has no point'}"
 
 
 def value_text(feature: Feature, value: Value, digits: int = EXACT_DIGITS) -> str:
@@ -103,8 +124,11 @@ def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple
     Returns
     -------
     tuple of Change
-        With six significant digits if they suffice, otherwise with more.
+        With six significant digits if they suffice, otherwise with more. Changes with a certificate stay
+        exact, because the certificate is about the exact point.
     """
+    if cf.certificate is not None:
+        return cf.changes
     schema, demanded = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
     before = read_rows(schema, row, missing=True).numbers[0]
     for digits in range(DIGITS, EXACT_DIGITS):
@@ -184,7 +208,13 @@ def as_record(cf: Counterfactual) -> dict[str, Any]:
         "solver": cf.solver,
         "seconds": cf.seconds,
         "nodes": cf.nodes,
+        "certificate": None if cf.certificate is None else _certificate(cf.certificate),
     }
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    parts = {name: _json_value(value) for name, value in asdict(certificate).items()}
+    return parts | {"text": str(certificate)}
 
 
 def _json_row(row: Mapping[str, Value]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from robustcf import Explainer, Forest, Schema
 
 from ..driver import Run, Work, drive
-from ..inputs.config import AuditConfig, methods_of
+from ..inputs.config import AuditConfig
 from ..inputs.errors import BadInput, reporting_bad_input
+from ..inputs.method_tables import check_certificates, check_forest, check_tests, methods_of
 from ..inputs.model_file import ModelFile, model_and_schema
 from ..inputs.tables import Plan, plan_table
 from ..run.detectors import store_from, uses_isolation
@@ -68,6 +70,7 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
 
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
     """Raise errors that would affect every row before anything is written."""
+    check_forest(question.methods, question.voting, len(forest.classes))
     without_training = [method for method in question.methods if not method.needs_training]
     if len(without_training) < len(question.methods) and config.training is None:
         raise BadInput("a method needs training rows; name them under [training]")
@@ -77,8 +80,8 @@ def _check(config: AuditConfig, question: Question, forest: Forest, schema: Sche
             plan_table(config.training.later, [config.training.label, *schema.names])
         certified = [design.scenario for design in designs_of(question)]
         check_trainable(forest, [*config.validation.scenarios, *certified])
-        if config.training.later is None and any(m.needs_later_rows for m in question.methods):
-            raise BadInput("a certificate for 'evolving' needs the rows collected since: set training.later")
+        later = config.training.later is not None
+        check_certificates(question.methods, "config", training=True, later=later)
     if without_training:
         Explainer(forest, schema, without_training, target=question.target, solver=question.solver)
     for name in (*config.customers.cohort, config.customers.id):
@@ -132,7 +135,7 @@ class AuditWork(Work):
             self.forest_ref,
         )
         if "plan" not in manifest:
-            manifest |= self.first_pass.plan(self.config.shard, partial(self._pilot, run))
+            manifest |= self.first_pass.plan(self.config.shard, partial(self._pilot, run), self._check_tests)
         self.numbers = {shard_name(k): k for k in range(2 ** manifest["plan"]["bits"])}
         rows: int = manifest["plan"]["rows"]
         return rows
@@ -162,6 +165,19 @@ class AuditWork(Work):
         ]
         run.refuse_change("answer_keys", noted, "what determines the answers has")
         return ref
+
+    def _check_tests(self, denied: int) -> None:
+        """Refuse to make more certificates than share δ; say how many forests shared ones need."""
+        methods = self.question.methods
+        check_tests(methods, denied, "rejected customers")
+        for method in methods:
+            if method.design is not None and method.tests > 1:
+                print(
+                    f"robustcf: {method.title}: {method.tests:,} certificates share δ; at least "
+                    f"{method.forests_needed} of {method.forests} certification forests are needed",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     def _pilot(self, run: Run, plan: dict[str, Any]) -> float:
         """Return the measured seconds per rejected customer."""

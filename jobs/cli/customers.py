@@ -59,6 +59,13 @@ def explain(
         list[float] | None,
         typer.Option(help="α of Direct-SAA, in (0, 0.5]. Repeat the option for several. Default: 0.05."),
     ] = None,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Also find a change that fresh forests certify; trains them on the training rows.",
+        ),
+    ] = False,
     naive: Annotated[
         bool, typer.Option("--naive", help="Also show the nearest change without margin.")
     ] = False,
@@ -96,7 +103,9 @@ def explain(
     if (row is None) == (customer is None):
         raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
-    request = Request(tuple(alpha or [0.05]), naive, target, seed, solver, time_limit, menu, measured, plot)
+    request = Request(
+        tuple(alpha or [0.05]), naive, target, seed, solver, time_limit, menu, measured, plot, certify
+    )
     with reporting_bad_input():
         if model is not None and customers is not None:
             rows = None if training is None or label is None else Training(training, label)

@@ -15,13 +15,24 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from robustcf import Counterfactual, DirectSAA, Explainer, Method, Naive
+from robustcf import (
+    Certified,
+    Counterfactual,
+    DirectSAA,
+    Explainer,
+    FreshForests,
+    Method,
+    Naive,
+    train_fresh,
+)
 from robustcf.forest.forest import Label
 from robustcf.show import as_record
 
 from ..inputs.errors import BadInput, reporting_bad_input
+from ..run.fresh import check_training_rows
 from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
+from ..validate.forests import TrainingRows, check_trainable
 from .customer import CustomerWithModel
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
@@ -42,6 +53,7 @@ class Request:
     menu: bool = True
     forests: int = 0
     plot: str | None = None
+    certify: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,19 +91,26 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
     with reporting_bad_input(ValueError):
         asked: list[Method] = [Naive()] if request.naive else []
         asked += [DirectSAA(alpha) for alpha in request.alphas]
+        certified = [Certified(alpha) for alpha in request.alphas] if request.certify else []
+        asked += certified
         menu: list[Method] = []
         if request.menu or request.plot is not None:
             menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *request.alphas}, reverse=True))]
         methods = list(dict.fromkeys([*asked, *menu]))
+        for method in methods:
+            method.check_forest("soft", len(customer.forest.classes))
+        target = None if request.target is None else _label(customer, request.target)
         explainer = Explainer(
             customer.forest,
             customer.schema,
             methods,
-            target=None if request.target is None else _label(customer, request.target),
+            target=target,
             solver=request.solver,
             time_limit=request.time_limit,
             seed=request.seed,
+            training=customer.training,
             judge=customer.judge,
+            fresh=_fresh(customer, certified, request.seed),
         )
     found = dict(zip(methods, explainer.explain_grid(customer.row), strict=True))
     for cf in found.values():
@@ -101,6 +120,22 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
     if request.forests:
         done = replace(done, measured=_measured(customer, list(found.values()), request))
     return done
+
+
+def _fresh(customer: CustomerWithModel, methods: Sequence[Certified], seed: int) -> list[FreshForests]:
+    """Train the fresh forests of the certificates."""
+    if not methods:
+        return []
+    if customer.training is None:
+        raise BadInput("--certify needs the model's training rows; name them with --training and --label")
+    X, y = customer.training
+    threads = min(MOST_THREADS, os.cpu_count() or 1)
+    check_trainable(customer.forest, [method.scenario for method in methods])
+    rows = TrainingRows(X, y, np.arange(len(y)))
+    if warning := check_training_rows(customer.forest, rows, threads, strict=customer.judge is None):
+        typer.echo(f"robustcf: {warning}", err=True)
+    designs = dict.fromkeys(method.design for method in methods)
+    return [train_fresh(customer.forest, X, y, design, seed=seed, threads=threads) for design in designs]
 
 
 def _label(customer: CustomerWithModel, text: str) -> Label:
@@ -156,6 +191,8 @@ def _print(done: Explained) -> None:
         "That the change is the nearest is proved. Its validity under retraining is a statistical estimate."
     )
     out.print(Text(note, style="dim"))
+    if not any(cf.method.design is not None for cf in done.answers):
+        out.print(Text("No certificate was asked for; --certify asks for one.", style="dim"))
 
 
 def _robustness(done: Explained, cf: Counterfactual) -> str:

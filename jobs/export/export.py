@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from robustcf.methods.registry import certifies
 from robustcf.schema.schema import Schema
 from robustcf.verify import Demand, Findings
 from robustcf.verify.moves import priced
@@ -25,7 +26,7 @@ from robustcf.verify.sheet import method_of
 from ..inputs.errors import BadInput
 from ..inputs.secrets import without_secrets
 from ..inputs.uri import is_local, open_filesystem, parent_of
-from ..run.columns import COUNTERFACTUALS
+from ..run.columns import CERTIFICATE, COUNTERFACTUALS
 from ..run.folder import RunFolder, require_run
 from ..run.reader import read_shard
 from ..run.spreadsheet import harmless
@@ -35,6 +36,12 @@ from ..verify.tables import block_of, cohorts_of
 from .reasons import Reasons, read_reasons
 
 ENDINGS = (".csv", ".parquet")
+CERTIFICATE_COLUMNS = {
+    "certified": "certified",
+    "agreeing": "agreeing",
+    "certification_forests": "forests",
+    "certificate_bound": "lower_bound",
+}
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,11 @@ class _Export:
             own += [(f"validity_{_slug(s)}", number) for s in self.scenarios]
             own += [("changes", text), ("reason_codes", text), ("reason_texts", text)]
             first += [(f"{slug(demand)}_{name}", kind) for name, kind in own]
+        for demand in filter(_certifies, self.chosen):  # last, so that the other columns keep their places
+            first += [
+                (f"{slug(demand)}_{name}", CERTIFICATE.field(part).type)
+                for name, part in CERTIFICATE_COLUMNS.items()
+            ]
         return pa.schema(first)
 
     def go(self) -> int:
@@ -143,6 +155,9 @@ class _Export:
                 "validity_predicted": table["predicted_validity"],
                 **more,
             }.items():
+                columns[f"{slug(demand)}_{name}"] = _taken(values, rows)
+            for name, part in CERTIFICATE_COLUMNS.items() if _certifies(demand) else ():
+                values = pc.struct_field(table["certificate"], part)
                 columns[f"{slug(demand)}_{name}"] = _taken(values, rows)
         return pa.table({f.name: columns[f.name] for f in self.schema}, schema=self.schema)
 
@@ -215,6 +230,10 @@ def slug(demand: Demand) -> str:
     """
     parts = zip(("alpha", "beta", "parameter"), demand.key[1:], strict=True)
     return _slug("_".join([demand.name, *(f"{k}{v:g}" for k, v in parts if v is not None)]))
+
+
+def _certifies(demand: Demand) -> bool:
+    return certifies(demand.name)
 
 
 def _slug(text: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import math
 import typing
@@ -42,11 +41,11 @@ from .field_types import (
     Voting,
     refuse_many_shards,
 )  # fmt: skip
+from .method_tables import check_certificates, methods_of, refuse_evolving
 from .secrets import without_secrets
 from .validation_error import first_problem
 
 T = TypeVar("T")
-MOST_METHODS = 1000  # per [[method]] table; one customer with 1000 methods takes hours
 
 
 @dataclass(frozen=True, config=SETTINGS)
@@ -242,57 +241,12 @@ def check_config(config: AuditConfig | SweepConfig, where: str) -> None:
             Scenario.parse(name)
         except ValueError as error:
             raise BadInput(f"{where}: validation: {error}") from None
-    methods_of(config, where)
-
-
-def methods_of(config: Any, where: str = "config") -> list[Any]:
-    """Return the methods of the `[[method]]` tables.
-
-    There is one per combination of listed parameters.
-    """
-    from robustcf.methods.registry import methods_by_name
-
-    kinds = methods_by_name()
-    if not config.method:
-        raise BadInput(f"{where}: no [[method]] given")
-    methods: list[Any] = []
-    for table in config.method:
-        methods += _methods(dict(table), kinds, where)
-    seen = set()
-    for method in methods:
-        key = (method.name, method.alpha, method.beta, method.parameter)
-        if key in seen:  # the result tables identify a method by these values
-            raise BadInput(f"{where}: method {method} is listed twice")
-        seen.add(key)
-    return methods
-
-
-def _methods(table: dict[str, Any], kinds: Mapping[str, Any], where: str) -> list[Any]:
-    name = table.pop("name", None)
-    if not isinstance(name, str) or name not in kinds:
-        raise BadInput(f"{where}: method: name is {name!r}; choose among {', '.join(sorted(kinds))}")
-    names = [f.name for f in dataclasses.fields(kinds[name])]
-    for key in table:
-        if key not in names:
-            known = ", ".join(names) or "none"
-            raise BadInput(f"{where}: method {name!r}: unknown key {key!r}; allowed keys: {known}")
-    if "method" in table:
-        if not isinstance(table["method"], Mapping):
-            raise BadInput(f"{where}: method {name!r}: method must be a table, not {table['method']!r}")
-        table["method"] = _methods(dict(table["method"]), kinds, where)
-    lists = [v if isinstance(v, list) else [v] for v in table.values()]
-    if (count := math.prod(map(len, lists))) > MOST_METHODS:
-        raise BadInput(
-            f"{where}: method {name!r}: the lists make {count:,} methods; "
-            f"at most {MOST_METHODS:,} are allowed"
-        )
-    made = []
-    for values in itertools.product(*lists):
-        try:
-            made.append(kinds[name](**dict(zip(table, values, strict=True))))
-        except (TypeError, ValueError) as error:
-            raise BadInput(f"{where}: method {name!r}: {error}") from None
-    return made
+    methods = methods_of(config, where)
+    if isinstance(config, AuditConfig):
+        later = config.training is not None and config.training.later is not None
+        check_certificates(methods, where, training=config.training is not None, later=later)
+    elif config.sweep.first_share == 1:
+        refuse_evolving(methods, where, "a first forest trained on fewer rows: set sweep.first_share = 0.8")
 
 
 def config_as_json(config: Any) -> dict[str, Any]:

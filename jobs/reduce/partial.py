@@ -24,7 +24,7 @@ from ..run.reader import read_shard
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
 _COLUMNS = [*KEY, "simulation", "instance_id", "cohort", "status", "distance", "n_changed", "seconds"]
-_COLUMNS += ["score_after", "threshold"]
+_COLUMNS += ["score_after", "threshold", "certificate"]
 _UNSOLVED = ("already_favourable", "invalid_input")
 Group = tuple[Any, ...]
 
@@ -35,8 +35,6 @@ class Validity:
 
     pairs: int = 0
     valid: int = 0
-    pairs_reached: int = 0
-    valid_reached: int = 0
     pairs_common: int = 0
     valid_common: int = 0
     simulation_pairs: Counter[int] = field(default_factory=Counter)
@@ -52,12 +50,14 @@ class Validity:
 class Part:
     """Counts and sums of one group.
 
-    Sums of floats are exact, in the units of `exact_sums`.
+    Sums of floats are exact, in the units of `exact_sums`. Validity is counted for all rows with a point, for
+    those that reach the threshold, and for those with a certificate.
     """
 
     rows: int = 0
     points: int = 0
     reached: int = 0
+    certified: int = 0
     distance: int = 0
     squares: int = 0
     changed: int = 0
@@ -68,11 +68,18 @@ class Part:
     simulation_points: Counter[int] = field(default_factory=Counter)
     simulation_distance: Counter[int] = field(default_factory=Counter)
     scenarios: dict[str, Validity] = field(default_factory=dict)
+    scenarios_reached: dict[str, Validity] = field(default_factory=dict)
+    scenarios_certified: dict[str, Validity] = field(default_factory=dict)
 
     def add(self, other: Part) -> None:
-        for name, validity in other.scenarios.items():
-            self.scenarios.setdefault(name, Validity()).add(validity)
+        for kind in SCENARIOS:
+            own = getattr(self, kind)
+            for name, validity in getattr(other, kind).items():
+                own.setdefault(name, Validity()).add(validity)
         add_counts(self, other)
+
+
+SCENARIOS = ("scenarios", "scenarios_reached", "scenarios_certified")
 
 
 def add_counts(mine: Any, other: Any) -> None:
@@ -155,11 +162,13 @@ def _parts(
     with np.errstate(invalid="ignore"):
         got_there = point & reached(score, threshold, trees)
     common = point & _in_all(table, point, n_methods)
+    certified = point & certified_rows(table)
     parts = [Part() for _ in groups]
     for name, mask in (
         ("rows", np.ones(len(table), dtype=bool)),
         ("points", point),
         ("reached", got_there),
+        ("certified", certified),
         ("common", common),
     ):
         for g, count in enumerate(np.bincount(codes[mask], minlength=n)):
@@ -185,25 +194,32 @@ def _parts(
     for k, total in enumerate(exact_sums(distance[point], both, len(of))):
         parts[of[k][0]].simulation_distance[of[k][1]] += total
     for name, matrix in valid.items():
-        _add_validity(parts, name, matrix, codes[point], simulation[point], got_there[point], common[point])
+        for kind, rows in zip(SCENARIOS, (point, got_there, certified), strict=True):
+            found = [Validity() for _ in parts]
+            _add_validity(found, matrix[rows[point]], codes[rows], simulation[rows], common[rows])
+            for part, validity in zip(parts, found, strict=True):
+                getattr(part, kind)[name] = validity
     return dict(zip(groups, parts, strict=True))
 
 
+def certified_rows(table: pa.Table) -> np.ndarray:
+    """Return which rows have a certificate that makes its claim."""
+    made = pc.struct_field(table["certificate"].combine_chunks(), "certified")
+    certified: np.ndarray = pc.fill_null(made, False).to_numpy(zero_copy_only=False).astype(bool)
+    return certified
+
+
 def _add_validity(
-    parts: list[Part],
-    scenario: str,
+    found: list[Validity],
     matrix: np.ndarray,
     codes: np.ndarray,
     simulation: np.ndarray,
-    reached: np.ndarray,
     common: np.ndarray,
 ) -> None:
-    n, forests = len(parts), matrix.shape[1]
+    """Count the valid pairs of some rows, by group."""
+    n, forests = len(found), matrix.shape[1]
     hits = matrix.sum(axis=1)
-    for part in parts:
-        part.scenarios[scenario] = Validity()
-    found = [part.scenarios[scenario] for part in parts]
-    for suffix, mask in (("", np.ones(len(codes), dtype=bool)), ("_reached", reached), ("_common", common)):
+    for suffix, mask in (("", np.ones(len(codes), dtype=bool)), ("_common", common)):
         rows = np.bincount(codes[mask], minlength=n)
         good = np.bincount(codes[mask], weights=hits[mask], minlength=n)
         for g in range(n):

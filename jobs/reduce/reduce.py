@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from robustcf.methods.registry import certifies
 from robustcf.stats import (
     LEVEL,
     QUANTILE_ERROR,
@@ -66,6 +67,12 @@ def _summary_schema(kind: str, validation: str) -> pa.Schema:
         ("seconds_median", pa.float64(), quantile),
         ("seconds_p95", pa.float64(), quantile),
         ("pareto", pa.bool_(), {"rows": "those for which every method of the run has a point"}),
+        ("validity_reached_low", pa.float64(), validity),
+        ("validity_reached_high", pa.float64(), validity),
+        ("n_certified", pa.int64(), {"rows": "those with a certificate; null if the method makes none"}),
+        ("held", pa.float64(), validity | {"rows": "those with a certificate"}),
+        ("held_low", pa.float64(), validity),
+        ("held_high", pa.float64(), validity),
     ]
     keys: list[tuple[str, Any, dict[str, str]]] = [
         ("dataset", pa.string(), {}),
@@ -112,15 +119,14 @@ def _summary(total: dict[Group, Part], kind: str) -> list[dict[str, Any]]:
     fronts: dict[tuple[Any, ...], list[tuple[int, float, float]]] = defaultdict(list)
     for group in sorted(total, key=_order):
         part = total[group]
-        scenarios: Iterable[tuple[str | None, Validity]] = sorted(part.scenarios.items()) or [
-            (None, Validity())
-        ]
-        for scenario, validity in scenarios:
+        names: Iterable[str | None] = sorted(part.scenarios) or [None]
+        for scenario in names:
             keys = dict(zip(GROUP, group, strict=True)) | {"scenario": scenario}
+            validity = part.scenarios.get(scenario or "", Validity())
             front = tuple(keys[k] for k in ("dataset", "n_trees", "cohort", "cohort_value", "scenario"))
             share = validity.valid_common / validity.pairs_common if validity.pairs_common else math.nan
             fronts[front].append((len(rows), mean(part.distance_common, part.common), share))
-            rows.append(keys | _figures(part, validity, kind))
+            rows.append(keys | _figures(part, validity, kind) | _promised(part, keys, kind))
     for members in fronts.values():
         marks = pareto_front([d for _, d, _ in members], [v for _, _, v in members])
         for (at, _, share), mark in zip(members, marks, strict=True):
@@ -129,18 +135,8 @@ def _summary(total: dict[Group, Part], kind: str) -> list[dict[str, Any]]:
 
 
 def _figures(part: Part, validity: Validity, kind: str) -> dict[str, Any]:
-    sweep = kind == "sweep"
-    pairs, valid = (
-        (validity.simulation_pairs, validity.simulation_valid)
-        if sweep
-        else (validity.forest_pairs, validity.forest_valid)
-    )
-    clusters = sorted(pairs)
-    interval = envelope(
-        wilson(validity.valid, validity.pairs),
-        cluster_bootstrap([valid[c] for c in clusters], [pairs[c] for c in clusters]),
-    )
-    if sweep:
+    interval = _interval(validity, kind)
+    if kind == "sweep":
         simulations = sorted(part.simulation_points)
         spread = cluster_bootstrap(
             [mean(part.simulation_distance[s], 1) for s in simulations],
@@ -154,12 +150,9 @@ def _figures(part: Part, validity: Validity, kind: str) -> dict[str, Any]:
         "n_optimal": part.statuses["optimal"],
         "n_no_recourse": part.statuses["no_recourse"],
         "n_reached": part.reached,
-        "validity": validity.valid / validity.pairs if validity.pairs else math.nan,
+        "validity": _share(validity),
         "validity_low": interval[0],
         "validity_high": interval[1],
-        "validity_reached": validity.valid_reached / validity.pairs_reached
-        if validity.pairs_reached
-        else math.nan,
         "distance": mean(part.distance, part.points),
         "distance_low": spread[0],
         "distance_high": spread[1],
@@ -168,6 +161,44 @@ def _figures(part: Part, validity: Validity, kind: str) -> dict[str, Any]:
         "seconds_p95": seconds.quantile(0.95),
         "pareto": None,
     }
+
+
+def _promised(part: Part, keys: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the validity of the rows that a method's promise is about.
+
+    These are the rows that reach the threshold, and those with a certificate.
+    """
+    scenario = keys["scenario"] or ""
+    reached = part.scenarios_reached.get(scenario, Validity())
+    held = part.scenarios_certified.get(scenario, Validity())
+    reached_low, reached_high = _interval(reached, kind)
+    held_low, held_high = _interval(held, kind)
+    return {
+        "validity_reached": _share(reached),
+        "validity_reached_low": reached_low,
+        "validity_reached_high": reached_high,
+        "n_certified": part.certified if certifies(keys["method"]) else None,
+        "held": _share(held),
+        "held_low": held_low,
+        "held_high": held_high,
+    }
+
+
+def _share(validity: Validity) -> float:
+    return validity.valid / validity.pairs if validity.pairs else math.nan
+
+
+def _interval(validity: Validity, kind: str) -> tuple[float, float]:
+    """Return the interval of a validity; NaN without a pair."""
+    if not validity.pairs:
+        return math.nan, math.nan
+    if kind == "sweep":
+        pairs, valid = validity.simulation_pairs, validity.simulation_valid
+    else:
+        pairs, valid = validity.forest_pairs, validity.forest_valid
+    clusters = sorted(pairs)
+    bootstrap = cluster_bootstrap([valid[c] for c in clusters], [pairs[c] for c in clusters])
+    return envelope(wilson(validity.valid, validity.pairs), bootstrap)
 
 
 def _statuses(total: dict[Group, Part]) -> pa.Table:

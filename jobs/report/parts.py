@@ -42,6 +42,7 @@ class MethodCounts:
     moved: Counter[str] = field(default_factory=Counter)  # summed |delta| by feature
     shifted: Counter[str] = field(default_factory=Counter)  # summed delta by feature
     words: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # feature, before, after
+    certificate: dict[str, Any] | None = None  # one of the certificates, for its settings
 
 
 @dataclass
@@ -78,6 +79,7 @@ class ReportParts:
                 own = mine.methods.setdefault(key, MethodCounts())
                 add_counts(own, method)
                 own.threshold = method.threshold if own.threshold is None else own.threshold
+                own.certificate = method.certificate if own.certificate is None else own.certificate
         for name, rows in other.sample.items():
             self.sample[name] = _first(self.sample.get(name, []) + rows, SAMPLE[name])
         for name, rows in other.failed.items():

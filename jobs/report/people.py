@@ -8,6 +8,7 @@ from typing import Any
 
 from robustcf.methods.registry import title_of
 from robustcf.report.content import Advice, Customer, Row
+from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 
 from ..run.rows import Key
@@ -55,7 +56,18 @@ def _advice(row: Mapping[str, Any], schema: Schema | None) -> Advice:
         predicted=row["predicted_validity"],
         held=tuple((name, *row["held"][name]) for name in sorted(row["held"], key=_headline_first)),
         best_score=row["best_score"],
+        certificate=_certificate(row),
+        certified=bool((row["certificate"] or {}).get("certified")),
     )
+
+
+def _certificate(row: Mapping[str, Any]) -> str | None:
+    """Return the outcome of a row's certificate; the report states the claim once per method."""
+    found = row["certificate"]
+    if found is None:
+        return None
+    counted = f"{found['agreeing']} of {found['forests']} certification forests agree"
+    return f"{counted}; lower bound {share(found['lower_bound'])}"
 
 
 def _headline_first(scenario: str) -> tuple[bool, str]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from robustcf.methods.registry import title_of
 from robustcf.report import Report, render
-from robustcf.report.content import Doubts, Estimate, Population, Since, Survival
+from robustcf.report.content import Doubts, Population, Since, Survival
+from robustcf.report.method_line import Estimate
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.stats import wilson
 from robustcf.support.documents import parse_json
@@ -176,6 +177,7 @@ def _doubts(
         validity_interval=summary.note("validity", "interval"),
         distance_interval=summary.note("distance", "interval"),
         soft=voting == "soft",
+        certified=sum(m.certificates.certified for p in populations for m in p.methods if m.certificates),
     )
 
 
@@ -254,7 +256,7 @@ def _since(
 
 
 def _compared(found: ReportParts, earlier: Summary) -> Key | None:
-    """Return the strictest robust method of both runs, else any method of both."""
+    """Return the strictest method of both runs, else any method of both."""
     facts = found.populations[min(found.populations)]
     both = {key: facts.methods[key] for key in facts.methods if key in earlier.methods}
     return headline(PopulationCounts(methods=both)) or next(iter(both), None)

@@ -33,7 +33,7 @@ from .parts import (
 
 _SHOWN = (
     *METHOD, "status", "reason", "distance", "score_before", "score_after", "threshold", "gap",
-    "predicted_validity", "best_score", "changes", "seconds", "nodes", "solver",
+    "predicted_validity", "best_score", "changes", "seconds", "nodes", "solver", "certificate",
 )  # fmt: skip
 _WHO = ("dataset", "simulation", "n_trees", "instance_id", "cohort")
 _COLUMNS = [*_WHO, "best_score_gap", "verified", *_SHOWN]
@@ -147,6 +147,9 @@ class _Group:
         used = ~np.isnan(predicted)  # every point, as measured validity
         facts.predicted_rows, facts.predicted = int(used.sum()), exact_sums(predicted[used])[0]
         facts.answers = facts.reached
+        certificates = self.table["certificate"].take(pa.array(np.arange(j, len(self.ids), self.m)))
+        tested = certificates.drop_null()
+        facts.certificate = tested[0].as_py() if len(tested) else None
 
     def _levers(self) -> list[MethodCounts]:
         """Count the changed features, their changes, and for categories the old and new values."""
@@ -198,7 +201,7 @@ class _Group:
         return made
 
     def _rows(self, chosen: np.ndarray) -> list[Chosen]:
-        names = [name for name in (*_WHO, *_SHOWN) if name not in ("changes", "cohort")]
+        names = [name for name in (*_WHO, *_SHOWN) if name not in ("changes", "cohort", "certificate")]
         rows = self.table.select(names).take(chosen).to_pylist()
         return list(zip(self.hashes[chosen // self.m].tolist(), rows, strict=True))
 

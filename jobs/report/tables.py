@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from robustcf.methods.registry import title_of
-from robustcf.report.content import Estimate, Group, Lever, MethodLine, Outcomes, Population, Use, Validity
+from robustcf.certificate.certificate import claim
+from robustcf.methods.registry import certifies, promises, title_of
+from robustcf.report.content import Group, Lever, Population, Use
+from robustcf.report.method_line import Certificates, Estimate, MethodLine, Outcomes, Validity
 from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 from robustcf.stats import mean
@@ -21,7 +23,7 @@ from ..run.reader import read_shard
 from ..run.rows import Key
 from .parts import METHOD, MethodCounts, PopulationCounts, PopulationKey
 
-ROBUST = ("direct-saa", "robust-saa", "convex-approximation")
+SAA = ("direct-saa", "robust-saa")
 MOST_GROUPS = 40  # values of a cohort column on the page; summary.csv has all of them
 
 
@@ -85,13 +87,17 @@ def _group(line: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _estimate(line: Mapping[str, Any], name: str) -> Estimate:
-    return Estimate(line[name], line[f"{name}_low"], line[f"{name}_high"])
+    """Return a figure with its interval; summaries of older versions lack some of them."""
+    return Estimate(*(line.get(column) for column in (name, f"{name}_low", f"{name}_high")))
 
 
 def headline(facts: PopulationCounts) -> Key | None:
-    """Return the SAA method with the highest threshold."""
-    robust = [key for key in facts.methods if key[0] in ("direct-saa", "robust-saa")]
-    return max(robust, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
+    """Return the certified method with the least α, else the SAA method with the highest threshold."""
+    certified = [key for key in facts.methods if certifies(key[0])]
+    if certified:
+        return min(certified, key=lambda key: (key[1] or 0.0, key[3] or 0.0))
+    saa = [key for key in facts.methods if key[0] in SAA]
+    return max(saa, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
 
 
 def population(
@@ -113,7 +119,7 @@ def population(
     lines = tuple(
         _method(place, key, m, denied, summary) for key, m in sorted(facts.methods.items(), key=rank)
     )
-    strict = None if best is None else title_of(*best)
+    strict = next((m for m in lines if best is not None and m.title == title_of(*best)), None)
     groups, left_out = _groups(place, facts, summary, cohorts)
     return Population(
         name=name,
@@ -122,8 +128,8 @@ def population(
         invalid=facts.invalid,
         denied=denied,
         any=Outcomes(least, facts.any_reached, facts.any_none, denied - facts.any_reached - facts.any_none),
-        robust=next((m.outcomes for m in lines if m.title == strict), None),
-        headline=strict,
+        strict=None if strict is None else _asked(strict),
+        headline=None if strict is None else strict.title,
         methods=lines,
         levers=tuple(_levers(facts, schema)),
         groups=tuple(groups),
@@ -136,11 +142,20 @@ def _has_naive(facts: PopulationCounts) -> bool:
     return any(key[0] == "naive" for key in facts.methods)
 
 
+def _asked(method: MethodLine) -> Outcomes:
+    """Return the outcomes of the headline method; a certified method is asked for certificates."""
+    found, own = method.outcomes, method.certificates
+    if own is None:
+        return found
+    return Outcomes(found.question, own.certified, found.none, found.unresolved, own.uncertified)
+
+
 def rank(item: tuple[Key, MethodCounts]) -> tuple[Any, ...]:
-    """Sort naive first, then robust methods by threshold, then the others."""
+    """Sort naive first, then methods with a promise by threshold, certified ones, then the others."""
     (name, alpha, beta, parameter), facts = item
-    kind = 0 if name == "naive" else 1 if name in ROBUST else 2
-    return kind, facts.threshold or 0.0 if kind == 1 else 0.0, name, alpha or 0, beta or 0, parameter or 0
+    kind = 0 if name == "naive" else 2 if certifies(name) else 1 if promises(name) else 3
+    strict = (facts.threshold or 0.0) if kind == 1 else -(alpha or 0.0) if kind == 2 else 0.0
+    return kind, strict, name, alpha or 0, beta or 0, parameter or 0
 
 
 def _method(place: PopulationKey, key: Key, facts: MethodCounts, denied: int, summary: Summary) -> MethodLine:
@@ -165,12 +180,39 @@ def _method(place: PopulationKey, key: Key, facts: MethodCounts, denied: int, su
         naive_paired=_mean(facts.naive_paired, facts.pairs),
         predicted=_mean(facts.predicted, facts.predicted_rows),
         validity=tuple(
-            Validity(o["scenario"], _estimate(o, "validity"), o["validity_reached"], bool(o["pareto"]))
+            Validity(
+                o["scenario"],
+                _estimate(o, "validity"),
+                _estimate(o, "validity_reached"),
+                bool(o["pareto"]),
+                _estimate(o, "held"),
+            )
             for o in found
             if o["scenario"] is not None
         ),
         seconds_median=first.get("seconds_median"),
         seconds_p95=first.get("seconds_p95"),
+        promises=promises(key[0]),
+        certificates=_certificates(key, facts, first.get("n_certified") or 0),
+    )
+
+
+def _certificates(key: Key, facts: MethodCounts, certified: int) -> Certificates | None:
+    """Return what the certificates of a method say; None if it makes none."""
+    if not certifies(key[0]):
+        return None
+    one = facts.certificate
+    if one is None:
+        return Certificates(facts.reached, certified)
+    alpha, each = key[1] or math.nan, one["delta"]
+    return Certificates(
+        facts.reached,
+        certified,
+        claim(alpha, each, one["scenario"], one["n_trees"], one["test"]),
+        one["forests"],
+        each,
+        max(1, round((key[3] or each) / each)),
+        one["scenario"],
     )
 
 

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from robustcf.support.documents import parse_json
 
-from ..inputs.config import SweepConfig, methods_of
+from ..inputs.config import SweepConfig
 from ..inputs.errors import BadInput
+from ..inputs.method_tables import methods_of
 from ..run.folder import BROKEN
 
 FILE = "results.parquet"

@@ -20,8 +20,9 @@ from robustcf.support.documents import parse_json
 
 from ..cluster.retries import with_retries
 from ..cluster.tasks import Tasks
-from ..inputs.config import config_as_json, config_hash, methods_of
+from ..inputs.config import config_as_json, config_hash
 from ..inputs.errors import BadInput, TaskFailed, one_line
+from ..inputs.method_tables import methods_of
 from ..terminal.progress import stage
 from .folder import BROKEN, FORMAT, Published, RunFolder
 from .manifest_shape import counts_are_sound

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .columns import completed
+from .columns import CERTIFICATE, completed
 from .folder import RunFolder
 
 Folder = Literal["counterfactuals", "validation", "keys", "summary"]
@@ -25,8 +25,15 @@ def _opened(run: RunFolder, name: str) -> pq.ParquetFile:
 def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a whole file of one of the run's tables."""
     with _opened(run, f"{folder}/{name}") as file:
-        table = file.read(columns=None if columns is None else list(columns))
+        table = _with_certificates(file.read(columns=None if columns is None else list(columns)), columns)
     return completed(table) if folder == "counterfactuals" and columns is None else table
+
+
+def _with_certificates(table: Any, columns: Sequence[str] | None) -> pa.Table:
+    """Add the column of certificates, empty, if it was asked for and an older run lacks it."""
+    if columns is None or "certificate" not in columns or "certificate" in table.schema.names:
+        return table
+    return table.append_column("certificate", pa.nulls(len(table), CERTIFICATE))
 
 
 def read_blocks(
@@ -53,4 +60,5 @@ def read_row_groups(
     """
     with _opened(run, f"{folder}/{name}") as file:
         for group in range(file.num_row_groups):
-            yield file.read_row_group(group, columns=None if columns is None else list(columns))
+            table = file.read_row_group(group, columns=None if columns is None else list(columns))
+            yield _with_certificates(table, columns)

@@ -10,9 +10,10 @@ from typing import Any
 from robustcf.datasets import Dataset
 
 from ..driver import Run, Work, drive
-from ..inputs.config import SweepConfig, methods_of
+from ..inputs.config import SweepConfig
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input
+from ..inputs.method_tables import check_forest, check_tests, methods_of
 from ..run.folder import RunFolder
 from ..run.planned import digest_of, run_fingerprint
 from ..run.question import Question
@@ -51,7 +52,10 @@ def _read_inputs(
                 f"data set {d.name} has {len(d)} rows and {len(d.classes)} classes; "
                 f"a sweep needs at least {config.sweep.rows + 2} rows and exactly 2 classes"
             )
-    return SweepWork(config, data, lenders, title)
+    work = SweepWork(config, data, lenders, title)
+    check_forest(work.question.methods, config.sweep.voting, n_classes=2)
+    check_tests(work.question.methods, len(work.units) * config.sweep.rows, "explained rows")
+    return work
 
 
 class SweepWork(Work):

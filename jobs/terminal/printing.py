@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,6 +16,8 @@ from .printable import printable
 if TYPE_CHECKING:
     from robustcf import Counterfactual, Explainer
     from robustcf.schema.encode import Row
+
+    from ..run.folder import RunFolder
 
 MARKS = {"optimal": ("✓", "green"), "no_recourse": ("✗", "yellow"), "already_favourable": ("✓", "green")}
 
@@ -46,7 +48,7 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Counterfactual) -> None:
     """Print one answer: demand, changes, score, distance, time and verdict."""
-    from robustcf.show import change_rows, demand, rounded_changes, verdict
+    from robustcf.show import certificate_text, change_rows, demand, rounded_changes, verdict
 
     out.print()
     n_classes = len(explainer.forest.classes)
@@ -62,6 +64,9 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
         )
     mark, colour = MARKS.get(cf.status, ("!", "red"))
     out.print(Text(f"{mark} {verdict(cf, n_classes)}", style=colour))
+    if (said := certificate_text(cf)) is not None:
+        holds = cf.certificate is not None and cf.certificate.certified
+        out.print(Text(f"{'✓' if holds else '!'} {said}", style="green" if holds else "yellow"))
 
 
 def print_counts(address: str) -> None:
@@ -80,4 +85,32 @@ def print_counts(address: str) -> None:
         name = title_of(row["method"], row["alpha"], None, None)
         out.print(f"earlier recourses that still work, {name}: {row['survived']:,} of {row['given']:,}")
     out.print(f"validity: {manifest.get('validation', 'not measured')}")
+    for line in _promises(run):
+        out.print(Text(line), soft_wrap=True)
     out.print(Text(run.showing("summary/summary.csv")), soft_wrap=True)
+
+
+def _promises(run: RunFolder) -> Iterator[str]:
+    """Say what was measured for each method that aims at a validity of 1 - α, and its certificates."""
+    from robustcf.methods.registry import certifies, promises, title_of
+    from robustcf.report.method_line import Estimate
+    from robustcf.report.words import share, with_interval
+
+    from ..run.reader import read_shard
+
+    for line in read_shard(run, "summary", "summary.parquet").to_pylist():
+        if line["cohort"] or not promises(line["method"]) or line["scenario"] not in (None, "same-data"):
+            continue
+        title = title_of(line["method"], line["alpha"], line["beta"], line["parameter"])
+        where = f"{line['dataset']}, {line['n_trees']} trees: " if line["dataset"] != "customers" else ""
+        certified = certifies(line["method"])
+        column = "held" if certified else "validity_reached"
+        found = Estimate(*(line[name] for name in (column, f"{column}_low", f"{column}_high")))
+        said = f"{line['n_certified']:,} of {line['n_reached']:,} certified; " if certified else ""
+        target = 1 - (line["alpha"] or 0.0)
+        if found.value is None or found.high is None:
+            said += "validity not measured"
+        else:
+            said += f"measured {with_interval(found, 'share')}, target {share(target, 0)}"
+            said += ": below target; certify, or see the report" if found.high < target else ""
+        yield f"{where}{title}: {said}"

@@ -14,8 +14,9 @@ from robustcf.methods.registry import is_own
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.verify import Demand, Findings, Trees
 
-from ..inputs.config import methods_of, stored_config_hash
+from ..inputs.config import stored_config_hash
 from ..inputs.errors import BadInput
+from ..inputs.method_tables import methods_of
 from ..run.folder import RunFolder
 from .hashing import derived_seed
 from .tables import first_line

@@ -95,6 +95,8 @@ class Explainer:
             raise ValueError(f"voting is {voting!r}; choose 'soft' or 'hard'")
         if not time_limit > 0:
             raise ValueError(f"time_limit is {time_limit}; it must be positive")
+        for one in self.methods:
+            one.check_forest(one.voting or voting, len(forest.classes))
         if target is None and len(forest.classes) > 2:
             raise ValueError(f"the forest has classes {list(forest.classes)}; choose one of them as target")
         self.forest, self.schema, self.voting = forest, schema, voting

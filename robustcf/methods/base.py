@@ -73,6 +73,9 @@ class Method:
         """Return the key of the family; methods with equal keys are solved together."""
         return ("thresholds", self.voting)
 
+    def check_forest(self, voting: Voting, n_classes: int) -> None:
+        """Raise a ValueError if the method does not fit how a forest votes; most methods always do."""
+
     def guarantee(self, setting: Setting, numbers: np.ndarray) -> Guarantee | None:
         """Return the proved guarantee about retrained forests; most methods have none."""
         return None

@@ -64,6 +64,22 @@ def title_of(name: str, alpha: float | None, beta: float | None, parameter: floa
     return title(label, symbol, alpha, beta, parameter)
 
 
+def certifies(name: str) -> bool:
+    """Whether a method's rows have certificates.
+
+    >>> certifies("certified"), certifies("direct-saa")
+    (True, False)
+    """
+    kind = methods_by_name().get(name)
+    return kind is not None and kind.design is not None
+
+
+def promises(name: str) -> bool:
+    """Whether a method aims at robustness against retraining."""
+    kind = methods_by_name().get(name)
+    return kind is not None and kind.promises
+
+
 def is_own(name: str) -> bool:
     """Whether a method is robustcf's own; `verify` can recompute its threshold."""
     return any(kind.name == name for kind in OWN)

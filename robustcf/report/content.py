@@ -8,71 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from robustcf.report.method_line import Estimate, MethodLine, Outcomes
+
 SMALL = 30  # a group with fewer answers is marked as small
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its interval; None where it is unknown."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """Denied customers by outcome: answer found, proved to have none, or unresolved."""
-
-    question: str
-    reached: int
-    none: int
-    unresolved: int
-
-    @property
-    def total(self) -> int:
-        return self.reached + self.none + self.unresolved
-
-
-@dataclass(frozen=True)
-class Validity:
-    """How often retrained forests accept a method's answers, under one scenario."""
-
-    scenario: str
-    all: Estimate
-    reached: float | None
-    pareto: bool
-
-
-@dataclass(frozen=True)
-class MethodLine:
-    """One method of a population."""
-
-    title: str
-    naive: bool
-    alpha: float | None
-    threshold: float | None
-    statuses: Mapping[str, int]
-    outcomes: Outcomes
-    distance: Estimate
-    changed: float | None
-    pairs: int  # customers who have both this answer and the naive one
-    distance_paired: float | None
-    naive_paired: float | None
-    predicted: float | None
-    validity: tuple[Validity, ...]
-    seconds_median: float | None
-    seconds_p95: float | None
-
-    def under(self, scenario: str) -> Validity | None:
-        return next((v for v in self.validity if v.scenario == scenario), None)
-
-    @property
-    def ratio(self) -> float | None:
-        """Mean distance divided by the naive mean distance, on the same customers."""
-        if self.naive or not self.naive_paired or self.distance_paired is None:
-            return None
-        return self.distance_paired / self.naive_paired
 
 
 @dataclass(frozen=True)
@@ -126,8 +64,8 @@ class Population:
     invalid: int
     denied: int
     any: Outcomes
-    robust: Outcomes | None
-    headline: str | None  # title of the method behind `robust`
+    strict: Outcomes | None
+    headline: str | None  # title of the method behind `strict`
     methods: tuple[MethodLine, ...]
     levers: tuple[Lever, ...] = ()
     groups: tuple[Group, ...] = ()
@@ -142,13 +80,13 @@ class Population:
         return next((m for m in self.methods if m.naive), None)
 
     @property
-    def robust_method(self) -> MethodLine | None:
+    def strict_method(self) -> MethodLine | None:
         return self.method(self.headline)
 
     @property
     def compared(self) -> tuple[str, ...]:
         """The methods that figures compare: naive and the headline method."""
-        both = (self.naive, self.robust_method)
+        both = (self.naive, self.strict_method)
         return tuple(m.title for m in both if m is not None) or tuple(m.title for m in self.methods[:1])
 
     def groups_by(self, cohort: str) -> list[list[Group]]:
@@ -162,6 +100,15 @@ class Population:
     @property
     def cohorts(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(g.cohort for g in self.groups))
+
+    @property
+    def certified_methods(self) -> tuple[MethodLine, ...]:
+        return tuple(m for m in self.methods if m.certificates is not None)
+
+    @property
+    def held_scenarios(self) -> list[str]:
+        """The headings of the columns that compare certificates with validation."""
+        return [f"held, {scenario}" for scenario in self.scenarios]
 
     @property
     def some_fall_short(self) -> bool:
@@ -188,6 +135,8 @@ class Advice:
     predicted: float | None
     held: tuple[tuple[str, int, int], ...] = ()  # scenario, forests that accept it, all forests
     best_score: float | None = None
+    certificate: str | None = None  # its outcome in one sentence
+    certified: bool = False
 
 
 @dataclass(frozen=True)
@@ -280,6 +229,7 @@ class Doubts:
     validity_interval: str = ""
     distance_interval: str = ""
     soft: bool = True
+    certified: int = 0
 
 
 @dataclass(frozen=True)

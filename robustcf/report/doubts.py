@@ -87,6 +87,12 @@ def _retraining(report: Report) -> Iterator[Doubt]:
             "The run had no training data, so no forest was retrained. The report shows only the predicted "
             "validity, which tends to be optimistic.",
         )
+    if d.certified:
+        yield (
+            "Certificates.",
+            f"{count(d.certified)} rows are certified. Each certificate may be wrong with the probability δ "
+            "that it names. It covers one scenario, and only the exact values of the point.",
+        )
     yield (
         "Predicted validity.",
         "It comes from the explained forest alone. The point was chosen because this forest gives it a high "

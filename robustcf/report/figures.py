@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from robustcf.report import svg
-from robustcf.report.content import SMALL, Estimate, MethodLine, Outcomes, Population, Survival
+from robustcf.report.content import SMALL, Population, Survival
+from robustcf.report.method_line import Estimate, MethodLine, Outcomes
 from robustcf.report.words import count, number, share, share_of, with_interval
 
 MOST_LEVERS = 10
@@ -34,29 +35,29 @@ def _swatch(style: str) -> Markup:
 
 def outcomes(key: str, rows: Sequence[Outcomes]) -> Figure:
     """Draw the denied customers by outcome, one bar per question."""
-    names = ("has an answer", "proved to have none", "unresolved")
-    styles = ("part good", "part none", "part open")
+    names: Line = ("has an answer", "proved to have none", "unresolved", "not certified")
+    styles: Line = ("part good", "part none", "part open", "part lost")
+    kinds = len(names) if any(o.uncertified for o in rows) else 3
+    names, styles = names[:kinds], styles[:kinds]
+    numbers = [(o.reached, o.none, o.unresolved, o.uncertified)[:kinds] for o in rows]
     drawn = [
         (
             f"{o.question}: {count(o.reached)} of {count(o.total)}",
-            [svg.Part(v, s) for v, s in zip((o.reached, o.none, o.unresolved), styles, strict=True)],
+            [svg.Part(v, s) for v, s in zip(own, styles, strict=True)],
         )
-        for o in rows
+        for o, own in zip(rows, numbers, strict=True)
     ]
     said = "; ".join(
-        f"{o.question}: {count(o.reached)} have one, {count(o.none)} are proved to have none, "
-        f"{count(o.unresolved)} are unresolved"
-        for o in rows
+        f"{o.question}: " + ", ".join(f"{name}: {count(v)}" for name, v in zip(names, own, strict=True))
+        for o, own in zip(rows, numbers, strict=True)
     )
     title = "Denied customers by outcome"
     return Figure(
         title,
         svg.stacked(key, title, said, drawn),
         tuple(zip(map(_swatch, styles), names, strict=True)),
-        ("question", "has an answer", "proved none", "unresolved", "all denied"),
-        tuple(
-            (o.question, count(o.reached), count(o.none), count(o.unresolved), count(o.total)) for o in rows
-        ),
+        ("question", *names, "all denied"),
+        tuple((o.question, *map(count, own), count(o.total)) for o, own in zip(rows, numbers, strict=True)),
     )
 
 

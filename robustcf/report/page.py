@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from robustcf.report import figures, words
 from robustcf.report.content import SMALL, Population, Report
 from robustcf.report.doubts import not_proved
-from robustcf.report.verdict import verdict
+from robustcf.report.verdict import verdict, warnings
 
 PAGE = 5  # customers shown at a time
 WITHOUT_SCRIPT = ".card[hidden] { display: block; } .controls { display: none; }"  # shows all customers
@@ -50,6 +50,7 @@ def render(report: Report) -> str:
             figures=[_figures(k, p) for k, p in enumerate(report.populations)],
             survival=figures.survival("survival", report.since.survival) if report.since else None,
             verdicts=[verdict(p, report.kind == "sweep") for p in report.populations],
+            warnings=[warnings(p) for p in report.populations],
             doubts=not_proved(report),
             page_size=PAGE,
             style=style,
@@ -63,7 +64,7 @@ def render(report: Report) -> str:
 def _figures(number: int, population: Population) -> dict[str, list[figures.Figure]]:
     """Return the figures of one population by section."""
     p, key = population, f"p{number}"
-    asked = [o for o in (p.any, p.robust) if o is not None]
+    asked = [o for o in (p.any, p.strict) if o is not None]
     price: list[figures.Figure | None] = []
     for k, scenario in enumerate(p.scenarios):
         price.append(figures.price(f"{key}-price-{k}", p.methods, scenario))

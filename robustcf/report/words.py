@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from robustcf.report.content import Estimate
+from robustcf.report.method_line import Estimate
 
 STATUSES = {
     "optimal": "proved nearest",

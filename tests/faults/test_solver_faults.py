@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from robustcf_jobs.inputs.config import AuditConfig, methods_of, read_config
+from robustcf_jobs.inputs.config import AuditConfig, read_config
 from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.method_tables import methods_of
 
 import robustcf as rc
 from tests.helpers.faultworld import CUSTOMERS, assert_whole_but, mostly_denied, small_audit

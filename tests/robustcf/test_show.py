@@ -1,6 +1,7 @@
 """Answers as people read them: few digits, but never a change that would not do."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import robustcf as rc
 from robustcf.counterfactual import Change, Counterfactual
 from robustcf.schema.encode import encode, read_rows
 from robustcf.schema.schema import Feature, Schema
-from robustcf.show import as_record, change_rows, rounded_changes, value_text, verdict
+from robustcf.show import as_record, certificate_text, change_rows, rounded_changes, value_text, verdict
 
 INCOME = Feature("income", "continuous", low=0, high=10_000, unit="EUR", label="Net income")
 
@@ -103,3 +104,61 @@ def test_records_are_plain_json() -> None:
         assert record["status"] == cf.status
         assert record["best_score"] is None or record["best_score"] == cf.best_score
         assert [c["after"] for c in record["changes"]] == [c.after for c in cf.changes]
+
+
+CERTIFICATE = rc.Certificate(True, 99, 100, 0.9534, 0.05, 0.05, "same-data", 15, level=0.61)
+
+
+@pytest.mark.parametrize(
+    ("cf", "text"),
+    [
+        (Counterfactual("optimal", rc.DirectSAA(0.05)), None),
+        (Counterfactual("already_favourable", rc.Certified(0.05)), None),
+        (
+            Counterfactual("optimal", rc.Certified(0.05), certificate=CERTIFICATE),
+            "certified: with confidence",
+        ),
+        (
+            Counterfactual(
+                "optimal", rc.Certified(0.05), certificate=replace(CERTIFICATE, certified=False, agreeing=97)
+            ),
+            "not certified: 97 of 100 certification forests agree",
+        ),
+        (Counterfactual("no_recourse", rc.Certified(0.05)), "no certificate: no allowed change flips"),
+        (Counterfactual("timeout", rc.Certified(0.05)), "no certificate: the time limit"),
+        (Counterfactual("error", rc.Certified(0.05), reason="it broke"), "no certificate: it broke"),
+    ],
+)
+def test_a_certificate_or_why_there_is_none(cf: Counterfactual, text: str | None) -> None:
+    said = certificate_text(cf)
+    assert said is None if text is None else (said or "").startswith(text)
+
+
+def test_a_certified_change_is_shown_exactly() -> None:
+    """The certificate is about the exact point: rounded values were never tested."""
+    explainer, data = credit()
+    row = data.X.iloc[6]
+    change = Change("income", 1610.0, 1723.456789012, 113.456789012)
+    cf = Counterfactual("optimal", rc.Certified(0.2), changes=(change,), certificate=CERTIFICATE)
+    assert rounded_changes(explainer, row, cf) == (change,)
+    assert "1723.456789012" in change_rows(data.schema, (change,))[0][2]
+    assert json.loads(json.dumps(as_record(cf)))["certificate"]["agreeing"] == 99
+
+
+def test_a_certificate_that_does_not_fit_the_votes_is_refused_before_training() -> None:
+    explainer, data = credit()
+    rows = (data.encode(data.X), data.y)
+    for method, words in (
+        (rc.Certified(0.2, test="trees"), "needs hard votes"),
+        (rc.Certified(0.05, forests=50), "forests is 50; .* at least 59 forests are needed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            rc.Explainer(explainer.forest, data.schema, method, target=1, training=rows)
+    with pytest.raises(ValueError, match="Certified needs training rows"):
+        rc.Explainer(explainer.forest, data.schema, rc.Certified(0.05), target=1)
+
+
+def credit() -> tuple[rc.Explainer, rc.datasets.Dataset]:
+    data = rc.datasets.synthetic_credit(100, seed=0)
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.encode(data.X), data.y)
+    return rc.Explainer(rc.Forest.from_sklearn(model), data.schema, target=1), data

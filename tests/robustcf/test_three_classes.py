@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import robustcf as rc
-from robustcf.report.content import Outcomes, Population
+from robustcf.report.content import Population
+from robustcf.report.method_line import Outcomes
 from robustcf.report.verdict import verdict as report_verdict
 from robustcf.schema.encode import encode
 from robustcf.show import verdict
@@ -63,7 +64,7 @@ def test_an_optimum_with_three_classes_is_the_nearest_with_the_score(wine: Wine)
 def test_a_report_of_three_classes_does_not_call_customers_without_any_recourse() -> None:
     outcomes = Outcomes("any change with a score of at least 1/2", 5, 3, 0)
     two = Population("p", 10, 2, 0, 8, outcomes, None, None, ())
-    assert "flips the decision" in report_verdict(two)[1]
+    assert "flips the decision" in report_verdict(two)[2]
     three = replace(two, n_classes=3)
-    assert "half of the votes; 3 are proved to have none" in report_verdict(three)[1]
-    assert "may still have one that flips the decision" in report_verdict(three)[2]
+    assert "half of the votes; 3 are proved to have none" in report_verdict(three)[2]
+    assert "may still have one that flips the decision" in report_verdict(three)[3]

@@ -56,7 +56,7 @@ class Certified(Method):
     --------
     >>> Certified(0.05).title
     'Certified, α = 0.05, δ = 0.05'
-    >>> Certified(0.05, forests=50)
+    >>> Certified(0.05, forests=50, test="forests")
     Traceback (most recent call last):
     ValueError: forests is 50; at alpha = 0.05 and delta = 0.05, at least 59 forests are needed
     """
@@ -80,8 +80,10 @@ class Certified(Method):
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; it must lie strictly between 0 and 1")
+        if not _is_number(self.delta) or not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta!r}; it must lie strictly between 0 and 1")
+        if not isinstance(self.scenario, str):
+            raise ValueError(f"scenario is {self.scenario!r}; it must be text, such as 'same-data'")
         if isinstance(self.tests, bool) or not isinstance(self.tests, int) or self.tests < 1:
             raise ValueError(f"tests is {self.tests!r}; it must be a whole number of at least 1")
         if self.test not in ("auto", "forests", "trees", "trees-asymptotic"):
@@ -89,15 +91,20 @@ class Certified(Method):
                 f"test is {self.test!r}; choose among 'auto', 'forests', 'trees' and 'trees-asymptotic'"
             )
         if self.levels is not None:
-            object.__setattr__(self, "levels", tuple(self.levels))
             _check_levels(self.levels)
+            object.__setattr__(self, "levels", tuple(self.levels))
         design = self.design  # checks its numbers
         if self.test == "trees" and design.resamples:
             raise ValueError(
                 f"test 'trees' needs independent trees, but scenario {self.scenario!r} resamples the rows of "
                 "each forest; use test 'forests'"
             )
-        if (self.test == "forests" or design.resamples) and self.forests < (needed := self.forests_needed):
+        if self.test == "forests" or design.resamples:
+            self._check_count()
+
+    def _check_count(self) -> None:
+        """Raise a ValueError if the forests are too few to certify, even if all agree."""
+        if self.forests < (needed := self.forests_needed):
             shared = f" shared by {self.tests:,} tests" if self.tests > 1 else ""
             raise ValueError(
                 f"forests is {self.forests}; at alpha = {self.alpha:g} and delta = {self.delta:g}{shared}, "
@@ -159,6 +166,10 @@ class Certified(Method):
             raise ValueError("test 'trees-asymptotic' is for soft votes; use test 'trees'")
         return self.test
 
+    def check_forest(self, voting: Voting, n_classes: int) -> None:
+        if self.test_for(voting, n_classes) == "forests":
+            self._check_count()
+
     def family(self, setting: Setting) -> Family[Any]:
         from robustcf.methods.certified.family import CertifiedPoints
 
@@ -168,7 +179,12 @@ class Certified(Method):
         return (self.name, self.design)
 
 
-def _check_levels(levels: tuple[float, ...]) -> None:
-    rising = all(a < b for a, b in pairwise(levels))
-    if not levels or not rising or not (levels[0] >= 0.5 and levels[-1] <= 1):
-        raise ValueError(f"levels is {list(levels)}; levels must rise and lie in [1/2, 1]")
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_levels(levels: Any) -> None:
+    listed = isinstance(levels, list | tuple) and all(map(_is_number, levels))
+    rising = listed and all(a < b for a, b in pairwise(levels))
+    if not rising or not levels or not (levels[0] >= 0.5 and levels[-1] <= 1):
+        raise ValueError(f"levels is {levels!r}; levels must be numbers that rise and lie in [1/2, 1]")

@@ -57,6 +57,35 @@ def test_explain_reads_a_typed_csv_and_gives_full_precision(tmp_path: Path) -> N
         assert answer["verified"]
 
 
+def test_explain_certifies_if_asked() -> None:
+    arguments = (
+        "explain",
+        "synthetic-credit",
+        "--row",
+        "804",
+        "--trees",
+        "10",
+        "--alpha",
+        "0.2",
+        "--no-menu",
+    )
+    plain = run(*arguments)
+    assert "--certify asks for one" in plain
+    output = " ".join(run(*arguments, "--certify").split())
+    assert "--certify asks for one" not in output
+    claimed = (
+        "a forest retrained on the same data with 10 trees accepts this point with probability at least 0.8"
+    )
+    assert f"✓ certified: with confidence 0.95 over the certification forests, {claimed}" in output
+    answers = json.loads(run(*arguments, "--certify", "--json"))["answers"]
+    assert [answer["method"] for answer in answers] == ["direct-saa", "certified"]
+    assert answers[0]["certificate"] is None
+    found = answers[1]["certificate"]
+    assert found["certified"]
+    assert found["forests"] == 100
+    assert claimed in found["text"]
+
+
 def test_explain_is_reproducible() -> None:
     arguments = ("explain", "synthetic-credit", "--row", "804", "--trees", "20", "--json")
     first, second = (json.loads(run(*arguments))["answers"][0] for _ in range(2))

@@ -4,19 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from robustcf_jobs.inputs.config import (
-    AuditConfig,
-    SweepConfig,
-    config_as_json,
-    config_hash,
-    methods_of,
-    read_config,
-)
+from robustcf_jobs.inputs.config import AuditConfig, SweepConfig, config_as_json, config_hash, read_config
 from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.method_tables import methods_of
 from robustcf_jobs.inputs.secrets import without_secrets
 from robustcf_jobs.inputs.uri import absolute, find_files
 
-from robustcf import DirectSAA, Naive, RobustSAA
+from robustcf import Certified, DirectSAA, Naive, RobustSAA
 from tests.helpers.jobworld import write_config
 
 AUDIT: dict[str, Any] = {
@@ -84,6 +78,80 @@ def test_a_slip_is_one_line_that_names_it(tmp_path: Path, changes: dict[str, Any
     message = caught.value.format_message()
     assert words in message
     assert "\n" not in message
+
+
+TRAINING = {"data": "t.parquet", "label": "y"}
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "words"),
+    [
+        ({}, {}, "missing 1 required positional argument: 'alpha'"),
+        ({"alpha": 0.7}, {}, "alpha is 0.7; it must lie in (0, 1/2]"),
+        ({"alpha": [0.05, 0.0]}, {}, "alpha is 0.0"),
+        ({"delta": 0}, {}, "delta is 0; it must lie strictly between 0 and 1"),
+        ({"delta": "x"}, {}, "delta is 'x'; it must lie strictly between 0 and 1"),
+        (
+            {"forests": 50, "test": "forests"},
+            {},
+            "forests is 50; at alpha = 0.05 and delta = 0.05, at least 59",
+        ),
+        ({"forests": 100, "test": "forests", "tests": 1000}, {}, "shared by 1,000 tests, at least 194"),
+        ({"forests": 0}, {}, "forests is 0; it must be a whole number of at least 1"),
+        ({"forests": 100.5}, {}, "forests is 100.5; it must be a whole number"),
+        ({"pool": -1}, {}, "pool is -1; it must be a whole number of at least 0"),
+        ({"pilot": 10}, {}, "pilot is 10; it must be a whole number of at least 50"),
+        ({"tests": 0}, {}, "tests is 0; it must be a whole number of at least 1"),
+        ({"scenario": "tomorrow"}, {}, "unknown scenario 'tomorrow'"),
+        ({"scenario": 3}, {}, "scenario is 3; it must be text"),
+        ({"scenario": "evolving"}, {}, "'evolving' needs the rows collected since: set training.later"),
+        ({"levels": [0.6, 0.5]}, {}, "levels is [0.6, 0.5]; levels must be numbers that rise"),
+        ({"levels": [0.4, 0.6]}, {}, "lie in [1/2, 1]"),
+        ({"levels": []}, {}, "levels is []"),
+        ({"levels": ["x"]}, {}, "levels is ['x']"),
+        ({"levels": "x"}, {}, "levels is 'x'"),
+        ({"test": "magic"}, {}, "test is 'magic'; choose among"),
+        ({"test": "trees", "scenario": "bootstrap"}, {}, "test 'trees' needs independent trees"),
+        ({"tset": "trees"}, {}, "unknown key 'tset'; allowed keys: alpha, delta, forests"),
+        (
+            {},
+            {"training": None, "method": [{"name": "certified", "alpha": 0.05}]},
+            "name them under [training]",
+        ),
+    ],
+)
+def test_a_slip_in_a_certificate_is_one_line_that_names_it(
+    tmp_path: Path, method: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    own = {"name": "certified", **({"alpha": 0.05} if method else {}), **method}
+    with pytest.raises(BadInput) as caught:
+        audit(tmp_path, **({"training": TRAINING, "method": [own]} | changes))
+    message = caught.value.format_message()
+    assert words in message
+    assert "\n" not in message
+
+
+def test_certificates_in_a_config(tmp_path: Path) -> None:
+    """A list of levels is one value; a list of lists gives one method each."""
+    own = {"name": "certified", "alpha": [0.1, 0.05], "levels": [0.5, 0.6, 0.9]}
+    found = methods_of(audit(tmp_path, training=TRAINING, method=[own]))
+    levels = (0.5, 0.6, 0.9)
+    assert found == [Certified(0.1, levels=levels), Certified(0.05, levels=levels)]
+    deltas = {"name": "certified", "alpha": 0.05, "delta": [0.05, 0.1], "levels": [[0.6, 0.7]]}
+    found = methods_of(audit(tmp_path, training=TRAINING, method=[deltas]))
+    assert [m.levels for m in found] == [(0.6, 0.7)] * 2
+    later = TRAINING | {"later": "l.parquet"}
+    evolving = {"name": "certified", "alpha": 0.05, "scenario": "evolving"}
+    assert methods_of(audit(tmp_path, training=later, method=[evolving]))
+
+
+def test_a_sweep_certifies_evolving_data_only_with_a_first_share(tmp_path: Path) -> None:
+    evolving = [{"name": "certified", "alpha": 0.05, "scenario": "evolving"}]
+    path = write_config(tmp_path / "s.toml", SWEEP | {"method": evolving})
+    with pytest.raises(BadInput, match=r"'evolving' needs .* set sweep\.first_share = 0\.8"):
+        read_config(SweepConfig, path)
+    grid = SWEEP["sweep"] | {"first_share": 0.8}
+    read_config(SweepConfig, write_config(path, SWEEP | {"method": evolving, "sweep": grid}))
 
 
 def test_files_that_are_no_configs(tmp_path: Path) -> None:

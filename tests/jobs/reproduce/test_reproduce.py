@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from robustcf_jobs.cli import main
-from robustcf_jobs.inputs.config import methods_of
 from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.inputs.method_tables import methods_of
 from robustcf_jobs.reproduce.experiments import ORDER, experiment
 from robustcf_jobs.reproduce.reproduce import Request, going_on, reproduce
 from robustcf_jobs.reproduce.results import Results, read_results

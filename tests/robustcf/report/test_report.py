@@ -16,21 +16,18 @@ from robustcf.report.content import (
     Advice,
     Customer,
     Doubts,
-    Estimate,
     Group,
     Lever,
-    MethodLine,
-    Outcomes,
     Population,
     Row,
     Since,
     Survival,
     Use,
-    Validity,
 )
 from robustcf.report.doubts import not_proved
+from robustcf.report.method_line import Certificates, Estimate, MethodLine, Outcomes, Validity
 from robustcf.report.svg import ticks
-from robustcf.report.verdict import verdict
+from robustcf.report.verdict import verdict, warnings
 
 EVIL = "</script></style></title><script>document.title=1</script><img src=x onerror=alert(1)>\"'&amp;{{7*7}}"
 
@@ -69,10 +66,16 @@ def method(title: str, naive: bool, validity: float, distance: float) -> MethodL
         naive_paired=0.04,
         predicted=0.99,
         validity=(
-            Validity("same-data", Estimate(validity, validity - 0.02, validity), validity - 0.01, True),
+            Validity(
+                "same-data",
+                Estimate(validity, validity - 0.02, validity),
+                Estimate(validity - 0.01, validity - 0.03, validity - 0.01),
+                True,
+            ),
         ),
         seconds_median=0.02,
         seconds_p95=1.5,
+        promises=not naive,
     )
 
 
@@ -90,7 +93,7 @@ def content() -> Report:
         invalid=1,
         denied=42,
         any=Outcomes("any change", 41, 1, 0),
-        robust=robust.outcomes,
+        strict=robust.outcomes,
         headline=robust.title,
         methods=(naive, robust),
         levers=(Lever("Savings", (Use("Naive", 30, 40, "+100 EUR"), Use(robust.title, 20, 40, "a → b"))),),
@@ -224,6 +227,7 @@ def test_small_groups_are_marked() -> None:
         (Doubts(measured=False), ("Validity was not measured.",)),
         (Doubts(measured=True, forests=20), ("20 retrained forests",)),
         (Doubts(soft=True), ("approximation",)),
+        (Doubts(certified=36), ("36 rows are certified.", "exact values of the point")),
         (Doubts(validity_interval="Wilson over pairs"), ("Wilson over pairs",)),
         (Doubts(), ("All answers of this run are proved.",)),
     ],
@@ -247,13 +251,107 @@ def test_an_unfinished_run_says_so_on_top() -> None:
 
 def test_the_verdict_adds_up() -> None:
     said = verdict(content().populations[0])
-    assert said[0] == "The model denied 42 of 100 customers; 1 could not be read."
-    assert said[1].startswith("41 of them have")
-    assert said[1].endswith("1 is proved to have none.")
-    assert (
-        "97.0 % of the robust changes still work, against 54.0 % of the naive changes" in said[3]
+    assert said[0] == (
+        "After retraining (same-data), 97.0 % of the changes of Direct-SAA, α = 0.05 still work "
+        "(target 95 %), against 54.0 % of the changes of Naive."
     )  # reached only
+    assert said[1] == "The model denied 42 of 100 customers; 1 could not be read."
+    assert said[2].startswith("41 of them have")
+    assert said[2].endswith("1 is proved to have none.")
+    assert "a change with a score of at least 0.586 (Direct-SAA, α = 0.05)" in said[3]
     assert "2.0 times as far" in said[4]
+    assert not any("robust" in line for line in said)
+
+
+def with_strict(**changes: Any) -> Population:
+    """The population, with another second method."""
+    people = content().populations[0]
+    return replace(people, methods=(people.methods[0], replace(people.methods[1], **changes)))
+
+
+def measured(value: float, low: float, high: float, held: Estimate | None = None) -> tuple[Validity, ...]:
+    found = Estimate(value, low, high)
+    return (Validity("same-data", found, found, True, held or Estimate()),)
+
+
+@pytest.mark.parametrize(
+    ("validity", "warns", "word"),
+    [
+        (measured(0.18, 0.15, 0.22), True, "with strict recourse"),
+        (measured(0.94, 0.93, 0.9499), True, "with strict recourse"),
+        (measured(0.94, 0.92, 0.96), False, "with strict recourse"),
+        (measured(0.97, 0.95, 0.99), False, "with robust recourse"),
+        ((), False, "with strict recourse"),
+    ],
+    ids=["far below", "significantly below", "perhaps below", "reached", "not measured"],
+)
+def test_the_word_robust_is_earned_by_measurement(
+    validity: tuple[Validity, ...], warns: bool, word: str
+) -> None:
+    people = with_strict(validity=validity)
+    said = warnings(people)
+    html = render(replace(content(), populations=(people,)))
+    tiles = re.findall(r'<div class="tile ([^"]*)"><dt>([^<]*)</dt>', html)
+    assert len(said) == warns
+    assert (word, "good" if word == "with robust recourse" else "") in {(n, s) for s, n in tiles}
+    if warns:
+        for words in ("certify", "more trees", "shallower trees", "smaller β", "aims at 95 %"):
+            assert words in said[0]
+        assert html.index("Promise not kept") < html.index('<ul class="verdict">')
+        assert ("none", "work after retraining") in tiles
+    else:
+        assert "Promise not kept" not in html
+    if not validity:
+        assert verdict(people)[0].startswith("Nothing was measured")
+        assert ("open", "validity not measured") in tiles
+        assert "with robust recourse" not in html
+
+
+CERTIFIED: dict[str, Any] = {
+    "title": "Certified, α = 0.05, δ = 0.05",
+    "certificates": Certificates(40, 36, "with confidence 0.95 <b>", 100, 0.05, 1, "same-data"),
+}
+
+
+def test_certificates_stand_beside_what_validation_measured() -> None:
+    held = measured(0.9, 0.85, 0.94, Estimate(0.985, 0.97, 0.995))
+    people = with_strict(**CERTIFIED, validity=held)
+    asked = Outcomes("Certified", 36, 2, 0, 4)
+    people = replace(people, headline=people.methods[1].title, strict=asked)
+    html = render(replace(content(), populations=(people,)))
+    assert warnings(people) == []  # the promise is about certified changes only
+    row = next(r for r in re.findall(r"<tr>.*?</tr>", html, re.S) if ">36<" in r and ">100<" in r)
+    cells = re.sub(r"<[^>]*>", "|", row).replace("\u00a0", " ")
+    for cell in (
+        "|40|",
+        "|36|",
+        "|90.0 %|",
+        "|4|",
+        "|100|",
+        "|0.05|",
+        "|95 %|",
+        "|98.5 % (97.0 % to 99.5 %)",
+    ):
+        assert cell in cells
+    assert html.count("with confidence 0.95 &lt;b&gt;") == 1
+    assert "36 of 40 are certified" in " ".join(verdict(people))
+    assert "4 have only a change that is not certified" in " ".join(verdict(people))
+    assert ">with certified recourse<" in html
+
+
+def test_certificates_that_validation_refutes_are_flagged() -> None:
+    people = with_strict(**CERTIFIED, validity=measured(0.9, 0.85, 0.94, Estimate(0.9, 0.88, 0.92)))
+    (said,) = warnings(people)
+    assert "90.0 % (88.0 % to 92.0 %)" in said
+    assert "Do not rely on these certificates" in said
+
+
+def test_a_certificate_for_a_scenario_that_was_not_validated_says_so() -> None:
+    other = Certificates(40, 36, "a claim", 100, 0.05, 1, "evolving")
+    people = with_strict(title=CERTIFIED["title"], certificates=other, validity=measured(0.5, 0.4, 0.6))
+    people = replace(people, headline=people.methods[1].title)
+    assert warnings(people) == []
+    assert "validation did not measure the scenario evolving" in " ".join(verdict(people))
 
 
 def test_a_population_without_anyone_denied_is_a_page_too() -> None:
