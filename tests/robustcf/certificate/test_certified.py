@@ -17,6 +17,8 @@ from robustcf.certificate.design import Design, orders
 from robustcf.forest.join import join_forests
 from robustcf.thresholds import p_star
 from robustcf.validate import retrain, validity
+from tests.robustcf.certificate.test_stumps import SCHEMA as STUMPS
+from tests.robustcf.certificate.test_stumps import stumps
 
 DATA = rc.datasets.synthetic_credit(n=400, seed=2)
 X, Y = DATA.encode(DATA.X), DATA.y
@@ -178,3 +180,29 @@ def test_nothing_warns_about_checked_rows() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rc.Explainer(FOREST, DATA.schema, METHOD, target=1, training=(X, Y))
+
+
+def test_no_recourse_means_that_no_allowed_change_flips_the_forest() -> None:
+    """A pool that accepts no point does not prove that there is no recourse."""
+    hopeless = Design(forests=60, pool=60, pilot=60)
+    rng = np.random.default_rng(0)
+    forest = stumps(rng, 9, 0.0, 1.0)
+    made = [(o, stumps(rng, o.n_trees, *((2.0, 3.0) if o.kind == "pool" else (0.0, 1.0))))
+            for o in orders(hopeless, 9, 0)]  # fmt: skip
+    fresh = rc.FreshForests.assembled(forest, hopeless, made)
+    explainer = rc.Explainer(
+        forest, STUMPS, rc.Certified(0.05, forests=60, pool=60, pilot=60), target=1,
+        training=(np.array([[0.1], [0.9]]), np.array([0, 1])), fresh=(fresh,),
+    )  # fmt: skip
+    answer = explainer.explain({"x": 0.2})
+    assert answer.status == "optimal"
+    assert answer.certificate.pool_trees == 9
+    fixed = rc.Schema((rc.Feature("x", "continuous", low=0.0, high=1.0, action="fixed"),))
+    explainer = rc.Explainer(
+        forest, fixed, rc.Certified(0.05, forests=60, pool=60, pilot=60), target=1,
+        training=(np.array([[0.1], [0.9]]), np.array([0, 1])), fresh=(fresh,),
+    )  # fmt: skip
+    answer = explainer.explain({"x": 0.2})
+    assert answer.status == "no_recourse"
+    assert answer.certificate is None
+    assert answer.best_score == answer.score_before
