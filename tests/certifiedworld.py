@@ -13,8 +13,11 @@ import robustcf as rc
 CERTIFIED: dict[str, Any] = {"name": "certified", "alpha": 0.1, "forests": 30, "pool": 30, "pilot": 60}
 
 
-def make_certified(folder: Path, voting: str) -> Path:
-    """Eight customers, most of them turned down; return the run folder."""
+def make_certified(folder: Path, voting: str, later: bool = False, **changes: Any) -> Path:
+    """Eight customers, most of them turned down; return the run folder.
+
+    `changes` are settings of the certified method. With `later`, rows were collected since the training.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     forest = make_forest(folder / "forest")
     frame, data = customers(300), rc.datasets.synthetic_credit(300, seed=5)
@@ -25,8 +28,13 @@ def make_certified(folder: Path, voting: str) -> Path:
         folder,
         frame.iloc[chosen].reset_index(drop=True),
         model=model,
-        method=[{"name": "naive"}, CERTIFIED],
+        method=[{"name": "naive"}, CERTIFIED | changes],
         validation={"forests": 2},
+        training={"data": "training.parquet", "label": "repaid"}
+        | ({"later": "later.parquet"} if later else {}),
     )
+    if later:
+        more = rc.datasets.synthetic_credit(60, seed=8)
+        more.X.assign(repaid=more.y).to_parquet(folder / "later.parquet")
     assert run_audit(config) == 0
     return folder / "run"

@@ -108,7 +108,8 @@ class Inputs:
             isinstance(stored.get(k), str) for k in ("data", "label")
         ):
             return None
-        return Training(stored["data"], stored["label"])  # `later` is not needed to check a run
+        later = stored.get("later")  # only --retrain needs it
+        return Training(stored["data"], stored["label"], later if isinstance(later, str) else None)
 
     def check(self, manifest: Mapping[str, Any], findings: Findings) -> None:
         """Compare the run's forest, schema and config with the auditor's."""

@@ -125,7 +125,7 @@ class Certificates:
             design.scenario,
             n_trees,
             chosen_test(method.test, voting, len(explained.classes), design.resamples),
-            levels_of(n_trees) if method.levels is None else tuple(method.levels),
+            levels_of(n_trees, method.levels),
             None if tested is None else Forests.of(tested),
             pooled,
         )

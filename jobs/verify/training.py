@@ -57,7 +57,8 @@ def check_training_hash(
     digest = training_digest(X, own_labels(trees, labels))
     stored = records.manifest.get("training_hash")
     stored = stored.get(part) if isinstance(stored, dict) else stored
-    records.findings.expect("training", "manifest.json: training_hash", stored, digest)
+    name = "training_hash" if part == "first" else f"training_hash.{part}"
+    records.findings.expect("training", f"manifest.json: {name}", stored, digest)
 
 
 def own_labels(trees: Trees, texts: np.ndarray) -> np.ndarray:
@@ -87,8 +88,7 @@ def read_all_rows(
         parts.append(rows)
     X, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     check_training_hash(records, trees, *parts[0])
-    if len(parts) > 1:
-        check_training_hash(records, trees, X, labels, "all")
+    check_training_hash(records, trees, X, labels, "all")
     return AllRows(X, own_labels(trees, labels), np.arange(len(parts[0][1])))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -49,14 +49,16 @@ class Terms:
     pooled: Trees | None = None
 
 
-def levels_of(n_trees: int) -> tuple[float, ...]:
-    """Return the levels of a method that lists none (docs/certificates.md).
+def levels_of(n_trees: int, listed: Sequence[float] | None = None) -> tuple[float, ...]:
+    """Return the levels of a method: 1/2, and those it lists (docs/certificates.md).
 
-    The first is 1/2. The excess of the others over 1/2 grows by a quarter each time, from 0.1/√N to 0.45.
+    If it lists none, the excess over 1/2 grows by a quarter each time, from 0.1/√N to 0.45.
 
     >>> [round(level, 3) for level in levels_of(100)[:4]], levels_of(100)[-1]
     ([0.5, 0.51, 0.512, 0.516], 0.95)
     """
+    if listed is not None:
+        return (0.5, *(level for level in listed if level != 0.5))
     found, excess = [0.5], 0.1 / math.sqrt(n_trees)
     while found[-1] < 0.95:
         found.append(min(0.5 + excess, 0.95))

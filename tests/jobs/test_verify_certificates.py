@@ -59,6 +59,18 @@ def test_an_honest_run_withstands_everything(voting: str, request: pytest.Fixtur
     assert any(" 0 refuted, 0 open" in line for line in done.challenges)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["evolving", "bootstrap", "trees-7"])
+def test_honest_runs_of_other_scenarios_withstand_training_again(
+    scenario: str, local_ray: Any, tmp_path: Path
+) -> None:
+    run = make_certified(tmp_path, "soft", later=scenario == "evolving", scenario=scenario)
+    done = verify_run(str(run), Auditor(), challenge(100, True, 1), retraining("all", 1))
+    assert done.findings.total == 0, lines(done)
+    assert done.notes == [NOTE]
+    assert any(" fresh forests, seed 1: 0 differ" in line for line in done.challenges)
+
+
 def certificates(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["certificate"] is not None]
 
