@@ -6,20 +6,21 @@ shard. To add a stage, write one function here and call it in `_run_stages`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .cluster.session import refuse_unshared_output, session
 from .cluster.signals import stop_if_asked
-from .cluster.tasks import Tasks, shuffled
+from .cluster.tasks import Tasks
 from .inputs.config import AuditConfig, SweepConfig, config_hash
 from .inputs.errors import BadInput
 from .reduce.reduce import reduce_run
 from .report.report import report_run
 from .run.claim import claimed
 from .run.folder import RunFolder
-from .run.manifest import Journal, check_versions, exit_code, facts_of, finished_shards, new_manifest
+from .run.manifest import Journal, check_versions, exit_code, finished_shards, new_manifest, noted_counts
 from .run.planned import planned_shards, refuse_strays
 from .terminal.progress import stage
 
@@ -32,6 +33,7 @@ class Run:
     folder: RunFolder
     tasks: Tasks
     journal: Journal
+    resumed: bool
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -66,7 +68,7 @@ class Work:
         raise NotImplementedError
 
     def check_rows(self, run: Run) -> None:
-        """Refuse changed rows before missing shards are made."""
+        """Refuse changed rows before the missing shards of a resumed run are made."""
 
     def store_inputs(self, run: Run) -> None:
         """Store in the run folder what its readers need besides the tables."""
@@ -100,24 +102,24 @@ def drive(
     work = read_inputs()
     stop_if_asked()
     with claimed(folder):
-        manifest = _begin_or_resume(config, folder, work)
+        manifest = folder.begun(kind, config_hash(config))
+        resumed = manifest is not None
+        if manifest is None:
+            manifest = new_manifest(kind, config) | {key: value for key, (value, _) in work.inputs.items()}
+        else:
+            _check_resumable(folder, manifest, work)
         with session(address, config.solver.threads, cpus) as ray:
             tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, folder, config.shared))
-            return _run_stages(Run(config, folder, tasks, Journal(folder, manifest)), work)
+            return _run_stages(Run(config, folder, tasks, Journal(folder, manifest), resumed), work)
 
 
-def _begin_or_resume(config: AuditConfig | SweepConfig, folder: RunFolder, work: Work) -> dict[str, Any]:
-    """Return the manifest; refuse to resume a run with other inputs or another robustcf."""
-    inputs = {key: value for key, (value, _) in work.inputs.items()}
-    manifest = folder.begun(work.kind, config_hash(config))
-    if manifest is None:
-        return new_manifest(work.kind, config) | inputs
+def _check_resumable(folder: RunFolder, manifest: dict[str, Any], work: Work) -> None:
+    """Refuse to resume a run with other inputs or another version of robustcf."""
     if changed := check_versions(folder, manifest):
         manifest["resumed_with"] = changed
-    for key, value in inputs.items():
+    for key, (value, subject) in work.inputs.items():
         if manifest.get(key) != value:
-            raise _changed(work.inputs[key][1])
-    return manifest
+            raise _changed(subject)
 
 
 def _changed(subject: str) -> BadInput:
@@ -128,7 +130,7 @@ def _run_stages(run: Run, work: Work) -> int:
     customers = work.plan(run)
     refuse_strays(run.folder, run.manifest)
     to_explain, to_validate = _missing(run, work)
-    if to_explain:
+    if to_explain and run.resumed:
         work.check_rows(run)
     if to_explain or to_validate or run.manifest["state"] != "complete":
         run.journal.reopen()
@@ -154,11 +156,18 @@ def _missing(run: Run, work: Work) -> tuple[list[str], list[str]]:
     done = finished_shards(run.folder, run.journal, "counterfactuals", wanted, run.tasks)
     for name in work.second_files:
         done &= {path.removeprefix(f"{name}/") for path in run.folder.names(name)}
-    to_explain = shuffled(name for name in wanted if name not in done)
+    to_explain = _shuffled(name for name in wanted if name not in done)
     if not work.validates:
         return to_explain, []
     validated = finished_shards(run.folder, run.journal, "validation", wanted, run.tasks) & done
-    return to_explain, shuffled(name for name in wanted if name not in validated)
+    return to_explain, _shuffled(name for name in wanted if name not in validated)
+
+
+def _shuffled(names: Iterable[str]) -> list[str]:
+    """Return the shards in random order, so that not all last shards are hard."""
+    mixed = list(names)
+    random.Random(0).shuffle(mixed)
+    return mixed
 
 
 def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> None:
@@ -167,7 +176,7 @@ def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> No
     finished = sum(noted.get("customers", 0) for name, noted in shards if name not in made)
     with stage(f"{work.title}explaining", customers - finished) as progress:
         for _, done in run.tasks.each(lambda shard: work.explain(run, shard), missing):
-            run.journal.note(done.file, **facts_of(done))
+            run.journal.note(done.file, **noted_counts(done))
             progress.advance(done.customers, done.counts)
 
 

@@ -67,7 +67,7 @@ class Judged:
         )
 
 
-def ask(judge: Judge, rows: Sequence[Mapping[str, Any]], voting: Voting) -> list[Verdict]:
+def verdicts_of(judge: Judge, rows: Sequence[Mapping[str, Any]], voting: Voting) -> list[Verdict]:
     """Return a judge's decisions on raw rows, in one call if that works."""
     if not rows:
         return []
@@ -77,7 +77,7 @@ def ask(judge: Judge, rows: Sequence[Mapping[str, Any]], voting: Voting) -> list
     except Exception as error:
         if len(rows) == 1:
             return [Verdict(np.array([]), None, f"{type(error).__name__}: {error}")]
-    return [verdict for row in rows for verdict in ask(judge, [row], voting)]
+    return [verdict for row in rows for verdict in verdicts_of(judge, [row], voting)]
 
 
 def disputed(verdict: Verdict, own: Label) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 from robustcf.counterfactual import Change, Counterfactual
 from robustcf.schema.check import broken_rules
 from robustcf.schema.encode import Row, encode, read_rows
+from robustcf.schema.feature import native
 from robustcf.schema.schema import Feature, Schema, Value
 from robustcf.support.tolerances import reached
 
@@ -221,8 +222,8 @@ def _json_row(row: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _json_value(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    return _finite(plain) if isinstance(plain, float) else plain
+    own = native(value)
+    return _finite(own) if isinstance(own, float) else own
 
 
 def _finite(number: float) -> float | None:

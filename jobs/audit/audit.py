@@ -15,7 +15,7 @@ from ..inputs.errors import BadInput, reporting_bad_input
 from ..inputs.method_tables import check_certificates, check_forest, check_tests, methods_of
 from ..inputs.model_file import ModelFile, model_and_schema
 from ..inputs.tables import Plan, plan_table
-from ..run.detectors import asks_isolation, store_from
+from ..run.detectors import store_from, uses_isolation
 from ..run.forests import store_forest
 from ..run.fresh import designs_of
 from ..run.planned import run_fingerprint, shard_name
@@ -32,9 +32,10 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
+from .pilot import pilot
 from .plan import FirstPass
 from .scan import columns_of
-from .shard import AuditJob, explain_shard, pilot
+from .shard import AuditJob, explain_shard
 from .survival import not_copied, survival
 
 
@@ -236,7 +237,7 @@ class AuditWork(Work):
 
     def _store_detectors(self, run: Run) -> dict[str, str]:
         """Store the isolation forests in the run folder; return their digests."""
-        if not asks_isolation(self.question):
+        if not uses_isolation(self.question):
             return {}
         task = run.tasks.start(store_from, run.folder, self.question, self.forest_ref, self.training_ref)
         stored: dict[str, str] = run.tasks.result(task)

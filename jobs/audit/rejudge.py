@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from robustcf import Forest, Judge
 from robustcf.forest.forest import Voting
-from robustcf.judge import ask
+from robustcf.judge import verdicts_of
 from robustcf.support.tolerances import SAME_SCORE
 
 from ..run.question import Question
@@ -18,10 +18,10 @@ from ..run.question import Question
 
 @dataclass(frozen=True)
 class Copied:
-    """A copied answer: the customer's raw row, its table position and the voting."""
+    """A copied answer: the customer's row, its position in the table and the voting."""
 
-    raw: Mapping[str, Any]
-    place: int
+    customer: Mapping[str, Any]
+    position: int
     voting: Voting
 
 
@@ -35,18 +35,20 @@ def rejected(
     """
     target = question.target
     assert target is not None  # an audit's config names the favourable class
-    answers = table.select(["status", "score_after", "changes"]).take([c.place for c in copied]).to_pylist()
+    answers = (
+        table.select(["status", "score_after", "changes"]).take([c.position for c in copied]).to_pylist()
+    )
     column = forest.class_index(target)
-    rows = ask(judge, [c.raw for c in copied], cast(Voting, question.voting))
+    rows = verdicts_of(judge, [c.customer for c in copied], cast(Voting, question.voting))
     found = {k for k, verdict in enumerate(rows) if verdict.refusal is not None or verdict.label == target}
     for voting in dict.fromkeys(c.voting for c in copied):
         mine = [
             k for k, c in enumerate(copied) if c.voting == voting and answers[k]["score_after"] is not None
         ]
         points = [
-            {**copied[k].raw, **{c["feature"]: c["after"] for c in answers[k]["changes"]}} for k in mine
+            {**copied[k].customer, **{c["feature"]: c["after"] for c in answers[k]["changes"]}} for k in mine
         ]
-        for k, verdict in zip(mine, ask(judge, points, voting), strict=True):
+        for k, verdict in zip(mine, verdicts_of(judge, points, voting), strict=True):
             wrong = verdict.refusal is not None
             wrong = wrong or abs(verdict.score(column) - answers[k]["score_after"]) > SAME_SCORE
             if wrong or (answers[k]["status"] != "no_recourse" and verdict.label != target):

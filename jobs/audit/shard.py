@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from ..run.manifest import ShardDone
 from ..run.planned import shard_name
 from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
-from ..run.rows import Key, as_row, distinct, row_keys
+from ..run.rows import as_row, distinct, row_keys
 from .rejudge import Copied, rejected
 from .scan import COHORT, FEATURE, ID, read_range
 
@@ -59,7 +58,7 @@ class AuditJob:
         return None if self.file is None else judge_of(self.file, self.schema)
 
 
-def _pair(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def first_training_rows(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the training rows of the explained forest, as (X, y), or None."""
     return None if training is None else (training.X[training.first], training.y[training.first])
 
@@ -70,18 +69,20 @@ def explain_shard(
     """Explain the customers in the shard's range of hashes and publish their rows."""
     low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
     tables = read_range(job.run, job.pieces, low, high)
-    frame, ids, cohorts = _customers(job, tables)
+    frame, ids, cohorts = customers_of(job, tables)
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
-    first, place = distinct(read.numbers, usable)
+    first, distinct_of = distinct(read.numbers, usable)
     answers = _Answers(job, forest, training, fresh or (), frame, read, usable, first)
     if job.previous is not None:
         answers.use_earlier(number)
     answers.solve_rest()
-    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), place)
+    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), distinct_of)
 
 
-def _customers(job: AuditJob, tables: Sequence[pa.Table]) -> tuple[pd.DataFrame, list[str], list[list[Any]]]:
+def customers_of(
+    job: AuditJob, tables: Sequence[pa.Table]
+) -> tuple[pd.DataFrame, list[str], list[list[Any]]]:
     """Return the rows in original units, their ids, and their cohorts by column."""
     frames = [t.select([FEATURE + n for n in job.schema.names]).to_pandas() for t in tables]
     names = list(job.schema.names)
@@ -105,7 +106,8 @@ class _Answers:
         usable: np.ndarray,
         first: np.ndarray,
     ) -> None:
-        self.job, self.forest, self.training, self.fresh = job, forest, _pair(training), fresh
+        self.job, self.forest, self.training = job, forest, first_training_rows(training)
+        self.fresh = fresh
         self.frame, self.read, self.usable, self.first = frame, read, usable, first
         self.numbers = read.numbers
         self.tables: list[pa.Table] = []
@@ -128,8 +130,8 @@ class _Answers:
         if not denied:
             return
         keys = dict(zip(denied, row_keys(self.numbers[self.first[denied]]), strict=True))
-        asked = dict(zip(job.question.keys, job.answer_keys, strict=True))
-        earlier = earlier_answers(job.previous, asked, number, job.bits, set(keys.values()))
+        answer_keys = dict(zip(job.question.keys, job.answer_keys, strict=True))
+        earlier = earlier_answers(job.previous, answer_keys, number, job.bits, set(keys.values()))
         if earlier.copies is not None:
             for d, key in keys.items():
                 for j, method in enumerate(job.question.keys):
@@ -158,10 +160,10 @@ class _Answers:
         at = self.first[rows]
         found = explainer.check_points(self.frame.iloc[at], points, KEPT, read=self.read.take(at))
         passed = [k for k, cf in enumerate(found) if cf.verified]
-        for place, k in enumerate(passed):
+        for position, k in enumerate(passed):
             d, j = rows[k // len(kept)], kept[k % len(kept)]
             if self.at[d, j] < 0:
-                self.at[d, j] = self.length + place
+                self.at[d, j] = self.length + position
                 self.copied += 1
         self._add(self._table([found[k] for k in passed]))
 
@@ -171,8 +173,8 @@ class _Answers:
         The result is None for a customer without readable changes.
         """
         schema = self.job.schema
-        raws = [dict(zip(schema.names, self.frame.iloc[self.first[d]], strict=True)) for d, _ in given]
-        texts = [raw | (changes or {}) for raw, (_, changes) in zip(raws, given, strict=True)]
+        customers = [dict(zip(schema.names, self.frame.iloc[self.first[d]], strict=True)) for d, _ in given]
+        texts = [own | (changes or {}) for own, (_, changes) in zip(customers, given, strict=True)]
         read = read_rows(schema, texts, missing=self.forest.accepts_missing)
         return [
             None if changes is None or reason is not None else numbers
@@ -189,9 +191,9 @@ class _Answers:
         pairs = [(d, int(j)) for d in rows for j in np.flatnonzero(self.at[d] >= 0)]
         if judge is None or not pairs:
             return
-        places = {d: k for k, d in enumerate(rows)}
-        raws: list[Any] = self.frame.iloc[self.first[rows]].to_dict("records")
-        copied = [Copied(raws[places[d]], int(self.at[d, j]) - self.length, votings[j]) for d, j in pairs]
+        records: list[Any] = self.frame.iloc[self.first[rows]].to_dict("records")
+        customers = dict(zip(rows, records, strict=True))
+        copied = [Copied(customers[d], int(self.at[d, j]) - self.length, votings[j]) for d, j in pairs]
         for k in rejected(judge, self.forest, self.job.question, table, copied):
             self.at[pairs[k]] = -1
             self.copied -= 1
@@ -221,8 +223,8 @@ class _Answers:
                     answer = self._table(stopped_answers(explainer, row, answer))
                 places = self.length + np.arange(len(part) * len(methods)).reshape(len(part), -1)
                 self.at[np.ix_(part, methods)] = places
-                asked = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
-                self.solved += sum(s not in ("already_favourable", "invalid_input") for s in asked)
+                statuses = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
+                self.solved += sum(s not in ("already_favourable", "invalid_input") for s in statuses)
                 self._add(answer)
 
     def _solve(self, explainer: Any, rows: list[int], tick: Tick) -> pa.Table:
@@ -265,7 +267,7 @@ def _publish(
     ids: list[str],
     cohorts: list[list[Any]],
     keys: list[bytes],
-    place: np.ndarray,
+    distinct_of: np.ndarray,
 ) -> ShardDone:
     """Publish the shard; equal customers get the same answers under their own ids."""
     all_answers = pa.concat_tables(answers.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
@@ -278,7 +280,7 @@ def _publish(
     for start in blocks:
         counts.update(
             all_answers["status"]
-            .take(answers.at[place[order[start : start + blocks.step]]].ravel())
+            .take(answers.at[distinct_of[order[start : start + blocks.step]]].ravel())
             .to_pylist()
         )
     note |= {
@@ -292,7 +294,7 @@ def _publish(
     with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
         for start in blocks:
             part = order[start : start + blocks.step]
-            table = all_answers.take(pa.array(answers.at[place[part]].ravel()))
+            table = all_answers.take(pa.array(answers.at[distinct_of[part]].ravel()))
             columns = {
                 "instance_id": pa.array(np.repeat(np.array([ids[i] for i in part], dtype=object), methods)),
                 "cohort": pa.array(
@@ -315,36 +317,3 @@ def _publish(
     job.run.publish_table(f"keys/{shard_name(number)}", row_table)
     file = job.run.publish(f"counterfactuals/{shard_name(number)}", memoryview(sink.getvalue()))
     return ShardDone(file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied)
-
-
-def pilot(
-    job: AuditJob, forest: Forest, training: Any, fresh: Sequence[FreshForests] | None, rows: int = 10
-) -> float:
-    """Return the seconds per rejected customer, measured on a few of them."""
-    explainer = explainer_for(
-        job.question, forest, job.schema, _pair(training), judge=job.judge, fresh=fresh or ()
-    )
-    for name in job.pieces[:4]:
-        tables = read_range(job.run, [name], 0, 2**64)
-        frame, _, _ = _customers(job, tables)
-        read = read_rows(job.schema, frame, missing=forest.accepts_missing)
-        usable = np.flatnonzero([reason is None for reason in read.reasons])
-        predicted = forest.predict(encode(job.schema, read.numbers[usable]), job.question.voting)  # type: ignore[arg-type]
-        denied = usable[predicted != forest.class_index(job.question.target)]  # type: ignore[arg-type]
-        if len(denied) < 2:
-            continue
-        limits = allowance(job.question, len(job.question.methods))
-        chosen = [denied[:1], denied[1 : 1 + rows]]  # the first customer is not timed: it compiles and loads
-        found = list(guarded(partial(_seconds, explainer, frame), chosen, limits))[1:]
-        spent = sum(s.seconds if isinstance(s, Stopped) else s for _, s in found)
-        return float(spent) / sum(len(batch) for batch, _ in found)
-    return 0.0
-
-
-def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:
-    begin = time.perf_counter()
-    explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
-    return time.perf_counter() - begin
-
-
-__all__ = ["AuditJob", "Key", "ShardDone", "explain_shard", "pilot"]

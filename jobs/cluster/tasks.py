@@ -5,7 +5,6 @@ The window follows lenskit's limiter.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -122,10 +121,3 @@ def _pinned_call(function: Callable[..., T], pins: tuple[int, bool, str | None],
             )
     with pinned(threads, affinity), retried_by_ray():
         return function(*arguments)
-
-
-def shuffled(items: Iterable[T], seed: int = 0) -> list[T]:
-    """Return the items in random order, so that not all last shards are hard."""
-    mixed = list(items)
-    random.Random(seed).shuffle(mixed)
-    return mixed

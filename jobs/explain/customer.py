@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from robustcf import Forest, Judge, Schema
 from robustcf.datasets import Dataset
 from robustcf.forest.forest import Label
-from robustcf.judge import ask
+from robustcf.judge import verdicts_of
 from robustcf.schema.encode import encode, read_rows
 
 from ..inputs.config import Training
@@ -41,7 +41,7 @@ class CustomerWithModel:
     def decision(self) -> Label | None:
         """The decision of the user's own model, or of the forest if there is no model file."""
         if self.judge is not None:
-            return ask(self.judge, [self.row], "soft")[0].label
+            return verdicts_of(self.judge, [self.row], "soft")[0].label
         own: Label = self.forest.classes[self.forest.predict(self.encoded)[0]]
         return own
 

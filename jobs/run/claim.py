@@ -22,35 +22,28 @@ A holder that slept too long may lose the folder. It then finds another claim, o
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
-from robustcf.support.documents import parse_json
-
 from ..cluster.retries import CLAIM_RETRIES, with_retries
 from ..cluster.signals import ask_to_stop, stop_if_asked
 from ..inputs.errors import BadInput, TaskFailed, one_line
 from .folder import RunFolder
+from .holder import LAPSE, Rival, claim_of_this_process, own_claims, read_claim
 
 FOLDER = "_claim"
 BEAT = 30.0  # seconds between two renewals
-LAPSE = 300.0  # seconds without a renewal until a claim from another machine is dead
 PATIENCE = 60.0  # seconds that the earliest run waits for later runs to withdraw
 LOOK = 0.1  # seconds between two listings
-_held: set[str] = set()  # live claims of this process; any other claim of this process is dead
 
 
 class OutputMoved(TaskFailed):
@@ -63,39 +56,6 @@ class ClaimLost(TaskFailed):
     """Another run took over the folder."""
 
     advice = "finished work is kept; wait for the other run to end"
-
-
-@dataclass(frozen=True)
-class Rival:
-    """The claim of another run."""
-
-    name: str
-    age: float
-    holds: bool
-    facts: dict[str, Any]
-
-    @property
-    def holder(self) -> str:
-        return (
-            f"pid {self.facts.get('pid', '?')} on {self.facts.get('host', 'an unknown host')}"
-            f" since {self.facts.get('since', 'an unknown time')}"
-        )
-
-    @property
-    def here(self) -> bool:
-        """Whether this process could see the claim's process."""
-        return self.facts.get("place") == _place()
-
-    @property
-    def dead(self) -> bool:
-        if not self.here:
-            return self.age > LAPSE
-        pid, started = self.facts.get("pid"), self.facts.get("started")
-        if not isinstance(pid, int) or pid <= 0:
-            return self.age > LAPSE
-        if pid == os.getpid() and started == _started(pid):
-            return self.name not in _held
-        return not _running(pid) or _started(pid) != started
 
 
 @contextmanager
@@ -120,10 +80,7 @@ class _Claim:
         self.run = run
         self.name = f"{time.time_ns():020d}-{secrets.token_hex(8)}.json"
         self.path = run.path(f"{FOLDER}/{self.name}")
-        since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        about = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
-        about |= {"place": _place(), "started": _started(os.getpid())}
-        self.content = json.dumps(about).encode()
+        self.content = claim_of_this_process()
         self.made_root = False
         self.renewed = 0.0
         self.ended = threading.Event()
@@ -131,7 +88,7 @@ class _Claim:
 
     def take(self) -> None:
         self.made_root = not self.run.exists()
-        _held.add(self.name)
+        own_claims.add(self.name)
         try:
             self._publish()
             taken = self._elect()
@@ -195,8 +152,8 @@ class _Claim:
             known = mine.mtime_ns is not None and found[name].mtime_ns is not None
             age = (mine.mtime_ns - found[name].mtime_ns) / 1e9 if known else 0.0
             try:
-                facts = _facts(self.run.read(f"{FOLDER}/{name}"))
-                rivals.append(Rival(name, age, _held_name(name) in listed, facts))
+                content = read_claim(self.run.read(f"{FOLDER}/{name}"))
+                rivals.append(Rival(name, age, _held_name(name) in listed, content))
             except FileNotFoundError:
                 continue  # the other run has just withdrawn
         return True, rivals
@@ -240,7 +197,7 @@ class _Claim:
 
     def _withdraw(self) -> None:
         self._delete(self.name)
-        _held.discard(self.name)
+        own_claims.discard(self.name)
         self.run.must_stay = False
         if self.run.local:  # an object store has no folders
             with suppress(OSError):
@@ -261,41 +218,3 @@ def _held_name(name: str) -> str:
 def _is_claim(info: Any) -> bool:
     name = str(info.base_name)
     return bool(info.type == fs.FileType.File) and name.endswith(".json") and not name.startswith(".")
-
-
-def _facts(content: bytes) -> dict[str, Any]:
-    try:
-        facts = parse_json(content)
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
-def _place() -> list[str]:
-    """Return where a process id is unique: host, boot and process namespace."""
-    place = [socket.gethostname()]
-    with suppress(OSError):
-        place.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        place.append(os.readlink("/proc/self/ns/pid"))
-    return place
-
-
-def _running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _started(pid: int) -> str | None:
-    """Return when a process started, in kernel ticks.
-
-    The kernel may reuse a process id. The start time tells the two processes apart.
-    """
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None

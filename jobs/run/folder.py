@@ -57,17 +57,18 @@ class RunFolder:
         >>> RunFolder("s3://me:hush@bucket/run?region=eu").showing("report.html")
         's3://bucket/run/report.html?region=eu'
         """
-        place, mark, options = self.shown.partition("?") if is_uri(self.shown) else (self.shown, "", "")
-        return f"{place.rstrip('/')}/{name}{mark}{options}"
+        path, mark, options = self.shown.partition("?") if is_uri(self.shown) else (self.shown, "", "")
+        return f"{path.rstrip('/')}/{name}{mark}{options}"
 
     @cached_property
-    def _place(self) -> tuple[Any, str]:
+    def _opened(self) -> tuple[Any, str]:
+        """The filesystem and the run folder's path in it."""
         filesystem, path = open_filesystem(self.address)
         return filesystem, path.rstrip("/")
 
     @property
     def filesystem(self) -> Any:
-        return self._place[0]
+        return self._opened[0]
 
     @property
     def local(self) -> bool:
@@ -80,16 +81,16 @@ class RunFolder:
         """
         if name.startswith("/") or "\0" in name or ".." in name.replace("\\", "/").split("/"):
             raise BadInput(f"{self.shown}: {name!r} points outside the run folder")
-        return f"{self._place[1]}/{name}"
+        return f"{self._opened[1]}/{name}"
 
     def _own(self, path: str) -> Path:
         """Return a local path to write or remove; refuse links out of the folder."""
-        if not Path(path).resolve().is_relative_to(Path(self._place[1]).resolve()):
+        if not Path(path).resolve().is_relative_to(Path(self._opened[1]).resolve()):
             raise BadInput(f"{path} leads through a link out of the run folder")
         return Path(path)
 
     def exists(self, name: str = "") -> bool:
-        info = self.filesystem.get_file_info(self.path(name) if name else self._place[1])
+        info = self.filesystem.get_file_info(self.path(name) if name else self._opened[1])
         return bool(info.type != fs.FileType.NotFound)
 
     def names(self, folder: str) -> dict[str, int]:
@@ -116,7 +117,7 @@ class RunFolder:
         return Published(name, len(content), hashlib.sha256(content).hexdigest())
 
     def _publish_by_rename(self, target: Path, content: memoryview) -> None:
-        root = Path(self._place[1])
+        root = Path(self._opened[1])
         if not self.must_stay:
             root.mkdir(parents=True, exist_ok=True)
         for folder in reversed([f for f in target.parents if f.is_relative_to(root) and f != root]):
@@ -141,13 +142,10 @@ class RunFolder:
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         return self.publish(name, memoryview(sink.getvalue()))
 
-    def open_parquet(self, name: str) -> pq.ParquetFile:
-        return pq.ParquetFile(self.filesystem.open_input_file(self.path(name)))
-
     def remove(self, name: str = "") -> None:
         """Remove a folder of the run, or the whole run folder."""
         if self.exists(name):
-            path = self.path(name) if name else self._place[1]
+            path = self.path(name) if name else self._opened[1]
             if self.local:
                 self._own(path)
             self.filesystem.delete_dir(path)
@@ -155,7 +153,7 @@ class RunFolder:
     def sweep_up(self) -> None:
         """Remove the partial files of a killed writer (on disks; uploads leave none)."""
         if self.local:
-            for part in Path(self._place[1]).glob("**/.*.part"):
+            for part in Path(self._opened[1]).glob("**/.*.part"):
                 part.unlink(missing_ok=True)
 
     def manifest(self) -> dict[str, Any] | None:
@@ -190,7 +188,7 @@ class RunFolder:
         return manifest
 
     def _occupied(self) -> bool:
-        root = self._place[1]
+        root = self._opened[1]
         if self.filesystem.get_file_info(root).type == fs.FileType.File:
             return True
         inside = self.filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True))

@@ -88,13 +88,13 @@ class Journal:
     def __init__(self, run: RunFolder, manifest: dict[str, Any]) -> None:
         self.run, self.manifest, self._last = run, manifest, 0.0
 
-    def keep(self, file: Published, **facts: Any) -> None:
+    def keep(self, file: Published, **counts: Any) -> None:
         """Record a shard that already exists, without writing the manifest."""
-        self.manifest["shards"][file.name] = {"size": file.size, "sha256": file.digest, **facts}
+        self.manifest["shards"][file.name] = {"size": file.size, "sha256": file.digest, **counts}
 
-    def note(self, file: Published, **facts: Any) -> None:
+    def note(self, file: Published, **counts: Any) -> None:
         """Record a new shard; write the manifest every `CHECKPOINT` seconds."""
-        self.keep(file, **facts)
+        self.keep(file, **counts)
         if time.monotonic() - self._last > CHECKPOINT:
             with suppress(OSError):  # a resumed run can do without it: each shard has its note
                 self._last = time.monotonic()
@@ -192,7 +192,7 @@ class ShardDone:
     fresh: str = ""  # a digest of the fresh forests of a sweep's certificates
 
 
-def facts_of(done: ShardDone) -> dict[str, Any]:
+def noted_counts(done: ShardDone) -> dict[str, Any]:
     """Return the parts of a worker's report that the manifest stores."""
     return {k: v for k, v in asdict(done).items() if k in NOTED}
 

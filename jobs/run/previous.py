@@ -84,13 +84,13 @@ def overlapping(previous: Previous, shard: int, bits: int) -> range:
 
 
 def earlier_answers(
-    previous: Previous, asked: Mapping[Key, str], shard: int, bits: int, wanted: set[bytes]
+    previous: Previous, answer_keys: Mapping[Key, str], shard: int, bits: int, wanted: set[bytes]
 ) -> Earlier:
     """Return the earlier answers for the customers with the `wanted` row digests.
 
-    `asked` gives this run's answer key of each method.
+    `answer_keys` gives this run's answer key of each method.
     """
-    same = {key for key, digest in asked.items() if previous.answer_keys.get(key) == digest}
+    same = {key for key, digest in answer_keys.items() if previous.answer_keys.get(key) == digest}
     found = Earlier()
     tables: list[pa.Table] = []
     for table, rows in _shards(previous, shard, bits):
@@ -100,7 +100,7 @@ def earlier_answers(
         take: list[int] = []
         for i, method in enumerate(zip(*columns, strict=True)):
             row = rows[i]
-            if row is None or row not in wanted or method not in asked or (row, method) in found.at:
+            if row is None or row not in wanted or method not in answer_keys or (row, method) in found.at:
                 continue
             if usable[i] and method in same:
                 found.at[row, method] = sum(len(t) for t in tables) + len(take)

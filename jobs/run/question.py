@@ -103,6 +103,7 @@ def explainer_for(
             judge=judge,
             fresh=fresh,
         )
+        _ = forest.judge  # rebuilt once here; the guarded children inherit it
     return _explainers[key]
 
 

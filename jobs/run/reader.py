@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from .columns import CERTIFICATE, completed
 from .folder import RunFolder
@@ -17,9 +18,13 @@ Folder = Literal["counterfactuals", "validation", "keys", "summary"]
 BLOCK = 16_384  # rows at a time
 
 
+def _opened(run: RunFolder, name: str) -> pq.ParquetFile:
+    return pq.ParquetFile(run.filesystem.open_input_file(run.path(name)))
+
+
 def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a whole file of one of the run's tables."""
-    with run.open_parquet(f"{folder}/{name}") as file:
+    with _opened(run, f"{folder}/{name}") as file:
         table = _with_certificates(file.read(columns=None if columns is None else list(columns)), columns)
     return completed(table) if folder == "counterfactuals" and columns is None else table
 
@@ -35,7 +40,7 @@ def read_blocks(
     run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None, block: int = BLOCK
 ) -> Iterator[pa.Table]:
     """Yield a file block by block, so that memory does not grow with its size."""
-    with run.open_parquet(f"{folder}/{name}") as file:
+    with _opened(run, f"{folder}/{name}") as file:
         for batch in file.iter_batches(block, columns=None if columns is None else list(columns)):
             yield pa.Table.from_batches([batch])
 
@@ -53,7 +58,7 @@ def read_row_groups(
 
     A row group holds all rows of its customers.
     """
-    with run.open_parquet(f"{folder}/{name}") as file:
+    with _opened(run, f"{folder}/{name}") as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=None if columns is None else list(columns))
             yield _with_certificates(table, columns)

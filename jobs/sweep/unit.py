@@ -137,12 +137,12 @@ def explain_unit(job: SweepJob, data: Dataset, forest: Forest, unit: Unit) -> Sh
         )
     ]
     counts = dict(sorted(Counter(row["status"] for row in made).items()))
-    facts: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}
+    noted: dict[str, Any] = {"rows": len(made), "customers": len(chosen), "solved": len(chosen), "copied": 0}
     kept = store_detectors(job.run, job.question, forest, *first, unit.shard.removesuffix(".parquet"))
-    facts |= {"detectors": kept, "fresh": "-".join(one.fingerprint for one in fresh)}
-    note = facts | {"counts": counts, "run": job.fingerprint}
+    noted |= {"detectors": kept, "fresh": "-".join(one.fingerprint for one in fresh)}
+    note = noted | {"counts": counts, "run": job.fingerprint}
     file = job.run.publish_table(f"counterfactuals/{unit.shard}", as_table(made, COUNTERFACTUALS), note)
-    return ShardDone(file, counts=counts, **facts)
+    return ShardDone(file, counts=counts, **noted)
 
 
 def validate_unit(

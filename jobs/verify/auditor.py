@@ -104,12 +104,11 @@ class Inputs:
             own: Training | None = self.config.training
             return own
         stored = config.get("training")
-        if not isinstance(stored, Mapping):
+        if not isinstance(stored, Mapping) or not all(
+            isinstance(stored.get(k), str) for k in ("data", "label")
+        ):
             return None
-        try:
-            return Training(**stored)
-        except (TypeError, ValueError):  # not what a run writes
-            return None
+        return Training(stored["data"], stored["label"])  # `later` is not needed to check a run
 
     def check(self, manifest: Mapping[str, Any], findings: Findings) -> None:
         """Compare the run's forest, schema and config with the auditor's."""

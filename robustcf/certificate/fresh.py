@@ -117,7 +117,8 @@ class FreshForests:
             ends = np.cumsum(self.pilot.sizes)[:-1]
             groups = np.split(values, ends)
             means = np.array([g.mean() for g in groups])
-            within = float(np.mean([g.var(ddof=1) for g in groups if len(g) > 1]))
+            spreads = [g.var(ddof=1) for g in groups if len(g) > 1]
+            within = float(np.mean(spreads)) if spreads else 0.0  # groups of single trees
             between = float(means.var(ddof=1)) - within / float(np.mean(self.pilot.sizes))
             variance = max(between, 0.0) + within / n
         elif voting == "hard":

@@ -12,7 +12,7 @@ import numpy as np
 from robustcf.counterfactual import Counterfactual, point_after, relative_gap
 from robustcf.explain.customers import Customers
 from robustcf.forest.forest import Label, Voting
-from robustcf.judge import Judge, Judged, ask
+from robustcf.judge import Judge, Judged, verdicts_of
 from robustcf.methods.base import Method, Setting
 from robustcf.methods.family import Answer, Customer, Family
 from robustcf.robustness import predicted_validity
@@ -149,7 +149,7 @@ class Checks:
         for voting, before in customers.verdicts.items():
             keys = [key for key in judged if self._voting(key[1]) == voting]
             pointed = [key for key in keys if key in points]
-            found = ask(judge, [points[key] for key in pointed], voting)
+            found = verdicts_of(judge, [points[key] for key in pointed], voting)
             after = dict(zip(pointed, found, strict=True))
             for i, j in keys:
                 mine = before[customers.position[i]]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.forest.forest import Label, Voting
-from robustcf.judge import Judge, Verdict, ask, disputed
+from robustcf.judge import Judge, Verdict, disputed, verdicts_of
 from robustcf.methods.base import Setting
 from robustcf.methods.family import Customer
 from robustcf.schema.encode import Rows, encode
@@ -68,7 +68,7 @@ def read_customers(
     targets = {i: _other(forest.classes, own[i]) if target is None else target for i in usable}
     records = frame.iloc[usable].to_dict("records") if usable else []
     raws: list[dict[str, Value]] = [{str(name): v for name, v in raw.items()} for raw in records]
-    verdicts = {voting: ask(judge, raws, voting) for voting in votings} if judge is not None else {}
+    verdicts = {voting: verdicts_of(judge, raws, voting) for voting in votings} if judge is not None else {}
     return Customers(read.numbers, read.reasons, usable, raws, encoded, own, targets, verdicts)
 
 

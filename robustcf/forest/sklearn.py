@@ -44,7 +44,7 @@ def read_model(model: Any) -> dict[str, Any]:
         "classes": tuple(c.item() if isinstance(c, np.generic) else c for c in model.classes_),
         "n_features": int(model.n_features_in_),
         "accepts_missing": bool(get_tags(trees[0]).input_tags.allow_nan),
-        "estimator": {"class": type(model).__name__, "parameters": _plain_parameters(model)},
+        "estimator": {"class": type(model).__name__, "parameters": _storable_parameters(model)},
     }
 
 
@@ -74,22 +74,22 @@ def _read_tree(model: DecisionTreeClassifier, columns: np.ndarray, n_classes: in
     }
 
 
-def _plain_parameters(model: Any) -> dict[str, Any]:
+def _storable_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that JSON can hold.
 
     The base tree of a bagging becomes a nested entry.
     """
-    plain: dict[str, Any] = {}
+    storable: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, DecisionTreeClassifier):
-            plain[name] = {"class": type(value).__name__, "parameters": _plain_parameters(value)}
+            storable[name] = {"class": type(value).__name__, "parameters": _storable_parameters(value)}
         elif value is None or isinstance(value, str | int | float | bool):
-            plain[name] = value
+            storable[name] = value
         elif isinstance(value, np.generic):
-            plain[name] = value.item()
+            storable[name] = value.item()
         elif isinstance(value, dict) and all(isinstance(v, int | float) for v in value.values()):
-            plain[name] = [[k.item() if isinstance(k, np.generic) else k, v] for k, v in value.items()]
-    return plain
+            storable[name] = [[k.item() if isinstance(k, np.generic) else k, v] for k, v in value.items()]
+    return storable
 
 
 def build_model(forest: Forest) -> RandomForestClassifier:

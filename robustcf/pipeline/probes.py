@@ -124,9 +124,9 @@ def _values(read: ReadModel, feature: Feature, column: int) -> pd.Series:
     edges = edges[np.abs(edges) < FLOAT32_MAX / 2]  # a split on missingness has an infinite threshold
     above = next_float32_above(edges)
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-    first, last = least_number(feature, above, plain=False), greatest_number(feature, below, plain=False)
-    plain = decode_numbers(feature.transform or (), np.concatenate([below, edges, above]))
-    near = [first, np.nextafter(first, -np.inf), last, np.nextafter(last, np.inf), plain]
+    first, last = least_number(feature, above, rounder=False), greatest_number(feature, below, rounder=False)
+    direct = decode_numbers(feature.transform or (), np.concatenate([below, edges, above]))
+    near = [first, np.nextafter(first, -np.inf), last, np.nextafter(last, np.inf), direct]
     listed = np.array([float(v) for v in (*feature.values, *feature.span)])
     numbers = _allowed(feature, np.concatenate([*near, listed]))
     if not len(numbers):

@@ -169,8 +169,8 @@ def _ends_of_cells(
             downs = np.maximum(greatest_number(feature, _float32_below(splits)), lower)
         else:
             first = _least_rounding_to(splits)
-            ups = up_to_step(feature.step, least_number(feature, first, plain=False))
-            last = greatest_number(feature, np.nextafter(first, -np.inf), plain=False)
+            ups = up_to_step(feature.step, least_number(feature, first, rounder=False))
+            last = greatest_number(feature, np.nextafter(first, -np.inf), rounder=False)
             downs = -up_to_step(feature.step, -last)
         # No move upwards ends in the first cell, and no move downwards in the last.
         low, high = np.concatenate([[np.nan], ups]), np.concatenate([downs, [np.nan]])

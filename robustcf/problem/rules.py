@@ -97,10 +97,10 @@ def _as_arrays(conditions: list[tuple[list[list[Leaf]], int]], width: int) -> Ru
         row[begin : begin + len(mine)] = mine
         begin += len(mine)
     return RuleTrees(
-        tree_start=_starts([len(tree) for tree in trees]),
+        tree_start=_first_positions([len(tree) for tree in trees]),
         votes=votes,
         demand=np.array([demand for _, demand in conditions], dtype=np.int64),
-        entry_start=_starts([len(where) for where, _ in leaves]),
+        entry_start=_first_positions([len(where) for where, _ in leaves]),
         feature=np.array([e[0] for e in entries], dtype=np.int64),
         lo=np.array([e[1] for e in entries], dtype=np.int64),
         hi=np.array([e[2] for e in entries], dtype=np.int64),
@@ -109,5 +109,5 @@ def _as_arrays(conditions: list[tuple[list[list[Leaf]], int]], width: int) -> Ru
     )
 
 
-def _starts(counts: list[int]) -> np.ndarray:
+def _first_positions(counts: list[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -212,35 +212,35 @@ def nearest_number(feature: Feature, encoded: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(encoded), np.nan, np.where(take_above, above, below))
 
 
-def least_number(feature: Feature, encoded: np.ndarray, *, plain: bool = True) -> np.ndarray:
+def least_number(feature: Feature, encoded: np.ndarray, *, rounder: bool = True) -> np.ndarray:
     """Return the least number whose encoding is at least `encoded`.
 
-    With `plain`, a rounder number with the same encoding is returned instead, if there is one.
+    With `rounder`, a rounder number with the same encoding is returned instead, if there is one.
     """
     exact = _first_reaching(feature, encoded)
-    return _plainest(feature, encoded, exact) if plain else exact
+    return _rounder(feature, encoded, exact) if rounder else exact
 
 
-def greatest_number(feature: Feature, encoded: np.ndarray, *, plain: bool = True) -> np.ndarray:
+def greatest_number(feature: Feature, encoded: np.ndarray, *, rounder: bool = True) -> np.ndarray:
     """Return the greatest number whose encoding is at most `encoded`.
 
-    `plain` works as in `least_number`.
+    `rounder` works as in `least_number`.
     """
     exact = np.nextafter(_first_reaching(feature, encoded, np.greater), -np.inf)
-    return _plainest(feature, encoded, exact) if plain else exact
+    return _rounder(feature, encoded, exact) if rounder else exact
 
 
-def _plainest(feature: Feature, encoded: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Prefer the plain result of direct arithmetic (0, not -5.6e-17).
+def _rounder(feature: Feature, encoded: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Prefer the result of direct arithmetic, which is rounder (0, not -5.6e-17).
 
     It is used only where it has the same encoding as the exact number.
     """
     low, high = feature.span
     if feature.transform is not None:
-        plain = decode_numbers(feature.transform, encoded)
+        direct = decode_numbers(feature.transform, encoded)
     else:
-        plain = encoded if feature.scaling == "none" else low + encoded * (high - low)
-    return np.where(feature.encoded(plain) == feature.encoded(exact), plain, exact)
+        direct = encoded if feature.scaling == "none" else low + encoded * (high - low)
+    return np.where(feature.encoded(direct) == feature.encoded(exact), direct, exact)
 
 
 def _first_reaching(

@@ -126,11 +126,11 @@ class Schema:
             }
             for f in self.features
         ]
-        plain: Any = features
+        content: Any = features
         if self.has_rules:
             links = [asdict(link) for link in self.links]
-            plain = {"features": features, "links": links, "max_changes": self.max_changes}
-        return hashlib.sha256(json.dumps(plain, sort_keys=True, allow_nan=False).encode()).hexdigest()
+            content = {"features": features, "links": links, "max_changes": self.max_changes}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     @property
     def has_rules(self) -> bool:

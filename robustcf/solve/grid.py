@@ -78,7 +78,7 @@ def solve_grid(
     lower = Lower()
     for demand, p in at.items():
         if shared is not None:
-            shared.ask(p.demand)
+            shared.set_demand(p.demand)
         solution = _solve_one(p, pool, nearest, limits, lower)
         if solution.status == "infeasible":  # every higher demand is infeasible too
             solutions |= {d: solution for d in at if d >= demand}

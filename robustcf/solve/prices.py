@@ -16,7 +16,7 @@ from robustcf.solve.highs import linear_program
 from robustcf.support.jit import compiled
 from robustcf.support.tolerances import DECIDED, SCORE_ROW_SLACK
 
-LITTLE = 0.02  # weight of a cut without cost difference, as a share of the dearest option's cost
+FREE_CUT_WEIGHT = 0.02  # weight of a cut without cost difference, as a share of the dearest option's cost
 
 
 class Prices(NamedTuple):
@@ -46,7 +46,7 @@ class Relaxation:
             self._highs.setOptionValue(option, value)
         self._highs.passModel(linear_program(model))
 
-    def ask(self, demand: np.ndarray) -> None:
+    def set_demand(self, demand: np.ndarray) -> None:
         """Set another demand, in units of a vote."""
         first = self._highs.getNumRow() - self._n_conditions
         for condition, votes in enumerate(demand):
@@ -153,7 +153,7 @@ def _torn_cuts(p, answers):
     """
     n_features = len(p.start) - 1
     cuts, torn = np.zeros(n_features, dtype=np.int64), np.zeros(n_features)
-    least = LITTLE * p.cost.max() if p.cost.max() > 0.0 else 1.0
+    least = FREE_CUT_WEIGHT * p.cost.max() if p.cost.max() > 0.0 else 1.0
     q = 0
     for f in range(n_features):
         first, last = p.start[f], p.start[f + 1]

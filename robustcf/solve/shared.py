@@ -47,7 +47,7 @@ class Shared:
         self._stack: Stack
         self._option_of: np.ndarray
 
-    def ask(self, demand: np.ndarray) -> None:
+    def set_demand(self, demand: np.ndarray) -> None:
         """Set the current demand of the whole problem."""
         self._demand = demand
 
@@ -96,7 +96,7 @@ class Shared:
         wanted = self._problem.demand + self._demand - self._whole.demand
         demand = demand_in_units(wanted, self._units, self._problem.n_trees)
         factors = self._factors._replace(demand=demand)
-        self._relaxation.ask(demand)
+        self._relaxation.set_demand(demand)
         if not math.isfinite(self._relaxation.bound(open_, seconds)):
             return None
         start_search(self._stack, open_, -math.inf)

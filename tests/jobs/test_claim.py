@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from robustcf_jobs.cluster.signals import stop_if_asked, stoppable
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.run import claim
+from robustcf_jobs.run import claim, holder
 from robustcf_jobs.run.claim import ClaimLost, claimed
 from robustcf_jobs.run.folder import RunFolder
 
@@ -65,8 +65,8 @@ def test_a_claim_of_a_live_process_is_respected_and_of_a_dead_one_taken_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        started = claim._started(other.pid)
-        left = leave_claim(tmp_path, pid=other.pid, place=claim._place(), started=started, age=10_000)
+        started = holder.started_at(other.pid)
+        left = leave_claim(tmp_path, pid=other.pid, place=holder.process_scope(), started=started, age=10_000)
         with pytest.raises(BadInput, match=f"in use by another run .pid {other.pid} on"):
             claimed(RunFolder(str(tmp_path))).__enter__()
         assert left.exists()
@@ -80,16 +80,16 @@ def test_a_claim_of_a_live_process_is_respected_and_of_a_dead_one_taken_over(
 
 
 def test_a_process_number_that_was_given_again_is_another_process(tmp_path: Path) -> None:
-    leave_claim(tmp_path, pid=os.getppid(), place=claim._place(), started="1")
+    leave_claim(tmp_path, pid=os.getppid(), place=holder.process_scope(), started="1")
     with claimed(RunFolder(str(tmp_path))):
         pass
 
 
 def test_a_claim_of_another_machine_lapses_by_the_storage_s_clock(tmp_path: Path) -> None:
-    left = leave_claim(tmp_path, age=claim.LAPSE - 60)
+    left = leave_claim(tmp_path, age=holder.LAPSE - 60)
     with pytest.raises(BadInput, match="if that run is dead, try again in 5 minutes"):
         claimed(RunFolder(str(tmp_path))).__enter__()
-    os.utime(left, (time.time() - claim.LAPSE - 60,) * 2)
+    os.utime(left, (time.time() - holder.LAPSE - 60,) * 2)
     with claimed(RunFolder(str(tmp_path))):
         assert not left.exists()
 

@@ -14,12 +14,13 @@ from byoworld import pipeline, synthetic, write_files
 from jobworld import run_audit
 from robustcf_jobs.audit.rejudge import Copied, rejected
 from robustcf_jobs.audit.scan import columns_of, scan_chunk
-from robustcf_jobs.audit.shard import AuditJob, explain_shard, shard_name
+from robustcf_jobs.audit.shard import AuditJob, explain_shard
 from robustcf_jobs.inputs.config import Customers
 from robustcf_jobs.inputs.model_file import ModelFile, open_model
 from robustcf_jobs.inputs.tables import plan_table
 from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.run.manifest import ShardDone
+from robustcf_jobs.run.planned import shard_name
 from robustcf_jobs.run.question import Question
 from robustcf_jobs.verify.command import verify
 from sklearn.compose import ColumnTransformer, make_column_selector

@@ -25,6 +25,7 @@ from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.inputs.secrets import scrubbed, without_secrets
 from robustcf_jobs.inputs.uri import open_filesystem, parent_of
 from robustcf_jobs.run.folder import RunFolder, require_run
+from robustcf_jobs.run.reader import read_shard
 
 import robustcf as rc
 from robustcf.datasets import DatasetError, fetch, load
@@ -288,8 +289,7 @@ def test_a_run_folder_springs_no_trap(tmp_path: Path) -> None:
     with pytest.raises(rc.SchemaError):
         rc.Schema.from_toml(run / "schema.toml")
     pd.read_parquet(run / "counterfactuals")
-    with RunFolder(str(run)).open_parquet("keys/shard-00000.parquet") as file:
-        file.read().to_pandas()
+    read_shard(RunFolder(str(run)), "keys", "shard-00000.parquet").to_pandas()
     assert not sprung.exists()
     pickle.loads(trap)
     assert sprung.exists()  # the trap does work

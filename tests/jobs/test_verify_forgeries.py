@@ -343,6 +343,15 @@ def test_the_forest_is_swapped(honest: Path, tmp_path: Path) -> None:
     assert said == ["auditor: the run's forest differs from the auditor's (manifest.json: forest_hash)"]
 
 
+def test_a_training_table_with_a_forged_neighbour_is_still_compared(forger: Forger) -> None:
+    def change(m: dict[str, Any]) -> None:
+        m["config"]["training"]["later"] = 3
+        m["training_hash"]["first"] = "0" * 64
+
+    forger.manifest(change)
+    assert any(line.startswith("training: manifest.json: training_hash") for line in found(forger.run))
+
+
 def test_the_report_is_replaced(forger: Forger) -> None:
     (forger.run / "report.html").write_text("<p>All is well.</p>")
     assert any(line.startswith("report: report.html: sha256") for line in found(forger.run))

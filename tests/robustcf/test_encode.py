@@ -44,10 +44,10 @@ ENCODED = st.lists(
 def test_least_and_greatest_number_are_exact(feature: Feature, values: list[float]) -> None:
     encoded = np.array(values)
     with np.errstate(over="ignore"):
-        least = least_number(feature, encoded, plain=False)
+        least = least_number(feature, encoded, rounder=False)
         assert (feature.encoded(least) >= encoded).all()
         assert (feature.encoded(np.nextafter(least, -np.inf)) < encoded).all()
-        greatest = greatest_number(feature, encoded, plain=False)
+        greatest = greatest_number(feature, encoded, rounder=False)
         assert (feature.encoded(greatest) <= encoded).all()
         assert (feature.encoded(np.nextafter(greatest, np.inf)) > encoded).all()
         for plain, exact in ((least_number, least), (greatest_number, greatest)):

@@ -379,10 +379,10 @@ OPERATION = (
 def test_the_edges_of_any_arithmetic_are_exact(operations: list[Any], numbers: list[float]) -> None:
     feature = Feature("x", "continuous", low=0.0, high=1.0, transform=tuple(operations))
     encoded = feature.encoded(np.array(numbers))
-    least = least_number(feature, encoded, plain=False)
+    least = least_number(feature, encoded, rounder=False)
     assert (feature.encoded(least) >= encoded).all()
     assert (least <= numbers).all()
-    greatest = greatest_number(feature, encoded, plain=False)
+    greatest = greatest_number(feature, encoded, rounder=False)
     assert (feature.encoded(greatest) <= encoded).all()
     assert (greatest >= numbers).all()
 

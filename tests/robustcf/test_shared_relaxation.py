@@ -107,7 +107,7 @@ def test_what_it_drops_no_cheaper_choice_uses() -> None:
             here = reduce(whole._replace(demand=np.array([demand])), upper)
             if not here.n_leaves or (np.diff(here.tree_start) == 0).any():
                 continue
-            relaxations.ask(np.array([demand]))
+            relaxations.set_demand(np.array([demand]))
             alive = np.ones(len(here.cost), dtype=bool)
             if not relaxations.prepare(here, upper):
                 continue

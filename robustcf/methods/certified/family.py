@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robustcf.certificate.design import Design
+from robustcf.certificate.fresh import FreshForests
+from robustcf.forest.forest import Label
 from robustcf.forest.join import join_forests
 from robustcf.methods.base import Setting
 from robustcf.methods.certified.ladder import Ladder, Pool
-from robustcf.methods.certified.search import LevelSearch
+from robustcf.methods.certified.search import LevelSearch, PassingChance
 from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.threshold_family import Thresholds
 from robustcf.methods.thresholds import Naive
@@ -20,7 +24,19 @@ from robustcf.support.tolerances import reached
 if TYPE_CHECKING:
     from robustcf.methods.certified.method import Certified
 
+NEAR = 50  # training rows near the decision boundary
 OPTIMISM = 0.25  # the search uses the pool if the pilot does not confirm this share of a point's excess score
+
+
+def typical_deviation(fresh: FreshForests, X: np.ndarray, pool: Pool, target: Label) -> float:
+    """Return the typical standard deviation of a retrained forest's score near 1/2.
+
+    It is the pilot's median over the training rows whose score is nearest to 1/2.
+    """
+    scores = pool.forest.score(X, target, pool.voting)
+    near = X[np.argsort(np.abs(scores - 0.5), kind="stable")[:NEAR]]
+    found = [fresh.estimate(row, target, pool.voting).deviation for row in near]
+    return float(np.median(found)) or 0.5 / math.sqrt(fresh.n_trees)
 
 
 class CertifiedPoints:
@@ -30,6 +46,8 @@ class CertifiedPoints:
         self.schema, self.voting = setting.schema, setting.voting
         self.fresh = setting.fresh_forests(design)
         self.explained = Pool(setting.thresholds())
+        self._deviation = cache(partial(typical_deviation, self.fresh, setting.rows.X, self.explained))
+        self._chance = cache(partial(PassingChance, self.fresh, self.voting))
         self._pooled: Pool | None = None
 
     @property
@@ -43,14 +61,23 @@ class CertifiedPoints:
         return self._pooled
 
     def answers(self, row: Customer, methods: Sequence[Certified], tools: Tools) -> list[Answer]:
-        searches = [LevelSearch(self.fresh, method, self.voting, row.target) for method in methods]
+        deviation = self._deviation(row.target)
+        searches = [
+            LevelSearch(self.fresh, method, self.voting, row.target, self._chance(method), deviation)
+            for method in methods
+        ]
         ladder = Ladder(self.explained, row, tools)
         first = ladder.at(searches[0].guess)
         if first.status == "no_recourse" and ladder.at(0.5).status == "no_recourse":
             return self.explained.thresholds.answers(row, [Naive() for _ in methods], tools)
-        if self.fresh.pool is not None and self._is_optimistic(ladder, first, row):
-            ladder = Ladder(self.pooled, row, tools)
-        return [search.certified(ladder) for search in searches]
+        if self.fresh.pool is None or not self._is_optimistic(ladder, first, row):
+            return [search.certified(ladder) for search in searches]
+        pooled = Ladder(self.pooled, row, tools)
+        answers = [search.certified(pooled) for search in searches]
+        return [  # without a point in the pool, the explained forest alone decides
+            search.certified(ladder) if answer.numbers is None else answer
+            for search, answer in zip(searches, answers, strict=True)
+        ]
 
     def _is_optimistic(self, ladder: Ladder, answer: Answer, row: Customer) -> bool:
         """Whether fresh trees, which the search has not seen, think much less of a point."""

@@ -50,7 +50,7 @@ class Certified(Method):
     tests : int
         Number of certificates that hold together with confidence 1 - δ. δ is divided by it.
     levels : tuple of float, optional
-        Rising scores at which points are searched, in [1/2, 1].
+        Rising scores at which points are searched, in [1/2, 1]. The level 1/2 is always among them.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class Certified(Method):
         The excess over 1/2 grows from a tenth of a tree's standard deviation, which is at most 1/(2√N).
         """
         if self.levels is not None:
-            return self.levels
+            return tuple(sorted({0.5, *self.levels}))
         first = 0.2 / (2 * math.sqrt(n_trees))
         count = 1 + math.ceil(math.log((TOP - 0.5) / first) / math.log(STEP))
         return (0.5, *(min(0.5 + first * STEP**k, TOP) for k in range(count)))

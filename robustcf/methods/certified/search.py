@@ -22,7 +22,6 @@ from robustcf.certificate.walk import walk_down
 from robustcf.forest.forest import Label, Voting
 from robustcf.methods.certified.ladder import Ladder
 from robustcf.methods.family import Answer
-from robustcf.thresholds import p_star
 
 if TYPE_CHECKING:
     from robustcf.methods.certified.method import Certified
@@ -37,17 +36,21 @@ NODES, WEIGHTS = (a for a in np.polynomial.hermite_e.hermegauss(9))
 class LevelSearch:
     """Finds one customer's certified point for one method."""
 
-    def __init__(self, fresh: FreshForests, method: Certified, voting: Voting, target: Label) -> None:
+    def __init__(
+        self,
+        fresh: FreshForests,
+        method: Certified,
+        voting: Voting,
+        target: Label,
+        chance: PassingChance,
+        deviation: float,
+    ) -> None:
         self.fresh, self.method, self.voting, self.target = fresh, method, voting, target
         self.path = method.path(fresh.n_trees)
         self.test = method.test_for(voting, len(fresh.certification.trees.classes))
-        self.chance = PassingChance(fresh, method, self.test)
-
-    @property
-    def guess(self) -> float:
-        """The level to solve first: the nearest to Direct-SAA's threshold."""
-        middle = p_star(self.fresh.n_trees, self.method.alpha)
-        return min(self.path, key=lambda level: abs(level - middle))
+        self.chance = chance
+        likely = 0.5 + self.chance.safe * deviation
+        self.guess = min(self.path, key=lambda level: abs(level - likely))  # the level to solve first
 
     def certified(self, ladder: Ladder) -> Answer:
         """Test levels from a safe one down; return the nearest point that passed."""
@@ -138,7 +141,8 @@ class PassingChance:
     The pilot's own error counts: it is a normal error of the z-score.
     """
 
-    def __init__(self, fresh: FreshForests, method: Certified, test: str) -> None:
+    def __init__(self, fresh: FreshForests, voting: Voting, method: Certified) -> None:
+        test = method.test_for(voting, len(fresh.certification.trees.classes))
         groups = len(fresh.pilot) if fresh.design.resamples else len(fresh.pilot.trees) / fresh.n_trees
         self.error = 1 / math.sqrt(groups)
         self.forests, self.counts_trees = len(fresh.certification), test != "forests"

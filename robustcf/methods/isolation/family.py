@@ -21,7 +21,7 @@ from sklearn.ensemble import IsolationForest as SklearnIsolationForest
 from robustcf.forest.forest import Label
 from robustcf.methods.base import Method
 from robustcf.methods.family import Answer, Customer, Tools
-from robustcf.methods.isolation.first_points import joint_starts, swapped, walked
+from robustcf.methods.isolation.first_points import joint_points, swapped, walked
 from robustcf.methods.threshold_family import Thresholds, answer_of, numbers_at
 from robustcf.methods.training import Training
 from robustcf.problem.boxes import Trees
@@ -39,8 +39,8 @@ from robustcf.solve.milp import MilpEngine
 from robustcf.support.tolerances import COST_ROUNDING, PATH_MARGIN
 
 UNIT = 2**40  # one step of a path in fixed point
-STARTS = 15  # training rows that a search starts from
-MOST_ROWS = 2000  # training rows among which the starts are chosen
+FIRST_ROWS = 15  # training rows that a search starts from
+MOST_ROWS = 2000  # training rows among which these are chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Isolation:
         problem = build_problem(detector.geometry, moves, detector.votes, demands[0], detector.demand)
         folded = demands[0] - int(problem.demand[0])
         at = {i: _with_demand(problem, demands[i] - folded) for i in open_}
-        known = self._starts(row, problem, moves, at, answers, detector)
+        known = self._first_choices(row, problem, moves, at, answers, detector)
         hard = []
         for i, p in at.items():
             reaching = [choice for choice in known if p.reaches(choice)]
@@ -132,7 +132,7 @@ class Isolation:
             return ["the isolation forest calls the point an outlier"]
         return []
 
-    def _starts(
+    def _first_choices(
         self,
         row: Customer,
         problem: Problem,
@@ -142,19 +142,19 @@ class Isolation:
         detector: Detector,
     ) -> list[np.ndarray]:
         """Return choices to start from, unless a point of the threshold alone is optimal."""
-        plain = [self._choice_at(problem, detector, alone[i].numbers) for i in at]
-        starts = [choice for choice in plain if choice is not None]
+        nearest = [self._choice_at(problem, detector, alone[i].numbers) for i in at]
+        first = [choice for choice in nearest if choice is not None]
         rows: list[np.ndarray] | None = None
         for i, p in at.items():
             lower = alone[i].lower_bound
-            near = [c for c in starts if p.reaches(c) and p.objective(c) <= lower * (1 + COST_ROUNDING)]
+            near = [c for c in first if p.reaches(c) and p.objective(c) <= lower * (1 + COST_ROUNDING)]
             if near or settle(p) is not None:
                 continue
             if rows is None:
                 choices = (choice_within(problem, c) for c in self._near_rows(row, moves, detector))
                 rows = [choice for choice in choices if choice is not None]
-            starts += joint_starts(p, list(starts), rows, lower)
-        return starts
+            first += joint_points(p, list(first), rows, lower)
+        return first
 
     def _choice_at(
         self, problem: Problem, detector: Detector, numbers: np.ndarray | None
@@ -177,7 +177,7 @@ class Isolation:
         encoded = encode(self.thresholds.schema, points)
         score = self.thresholds.forest.score(encoded, row.target, self.thresholds.voting)
         short = np.maximum(0.0, 0.6 - score) - np.minimum(0.0, detector.model.decision_function(encoded))
-        nearest: np.ndarray = cells[np.lexsort((moves.cost[cells].sum(axis=1), short))[:STARTS]]
+        nearest: np.ndarray = cells[np.lexsort((moves.cost[cells].sum(axis=1), short))[:FIRST_ROWS]]
         return nearest
 
     def _relaxed(

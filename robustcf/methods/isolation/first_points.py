@@ -22,7 +22,7 @@ WORDS = 35_000_000  # words of 64 leaves that a walk may read per second of the 
 MOST_SECONDS = 60.0  # a longer time limit counts as this long
 
 
-def joint_starts(
+def joint_points(
     p: Problem, seeds: Iterable[np.ndarray], rows: list[np.ndarray], lower: float
 ) -> list[np.ndarray]:
     """Return choices that reach every demand, each made cheaper by local moves.

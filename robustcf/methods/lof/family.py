@@ -3,7 +3,7 @@
 It minimises f(x, x0) + λ · lrd(xᵢ) · max(Δ(xᵢ), f(x, xᵢ)).
 
 There is one problem per training row xᵢ considered, in which xᵢ is the row nearest to x. For a fixed share
-μ ∈ [0, 1] of the penalty's slope, it is bounded below by a plain problem with other costs,
+μ ∈ [0, 1] of the penalty's slope, it is bounded below by a problem without penalty and with other costs,
 
     min Σ_f [f(x, x0) + μ λ lrd f(x, xᵢ)] + (1 - μ) λ lrd Δ,
 
@@ -58,12 +58,12 @@ class Outlier:
         return neighbours_of(self.thresholds.schema, rows, row.numbers, method.neighbours)
 
     def answers(self, row: Customer, methods: Sequence[LocalOutlierFactor], tools: Tools) -> list[Answer]:
-        plain = self.thresholds.answers(row, methods, tools)
+        without_penalty = self.thresholds.answers(row, methods, tools)
         return [
             answer
             if answer.status not in ("optimal", "feasible")
             else self._answer(row, method, answer, tools)
-            for method, answer in zip(methods, plain, strict=True)
+            for method, answer in zip(methods, without_penalty, strict=True)
         ]
 
     def penalty(self, row: Customer, method: LocalOutlierFactor, point: np.ndarray) -> float:
@@ -74,13 +74,13 @@ class Outlier:
     ) -> list[str]:
         return []
 
-    def _answer(self, row: Customer, method: LocalOutlierFactor, plain: Answer, tools: Tools) -> Answer:
+    def _answer(self, row: Customer, method: LocalOutlierFactor, nearest: Answer, tools: Tools) -> Answer:
         near = self.neighbours(row, method)
         search = _Search(self.thresholds, row, method, near, tools)
-        assert plain.numbers is not None
-        search.consider(plain.numbers)
-        outcome = search.run(plain).outcome(search.upper)
-        solution = Solution(outcome, search.best, search.upper, plain.nodes + search.nodes)
+        assert nearest.numbers is not None
+        search.consider(nearest.numbers)
+        outcome = search.run(nearest).outcome(search.upper)
+        solution = Solution(outcome, search.best, search.upper, nearest.nodes + search.nodes)
         return concluded(solution, search.best)
 
 
@@ -139,11 +139,11 @@ class _Search:
         """Whether a bound leaves nothing better, up to the allowed gap."""
         return bound >= self.upper - max(LOF_CLOSED, self.method.gap) * abs(self.upper)
 
-    def run(self, plain: Answer) -> _Bounds:
+    def run(self, nearest: Answer) -> _Bounds:
         """Search all training rows, the most promising first; return their bounds."""
         bounds = _Bounds(
-            proved=self._at_least(plain.objective if plain.status == "optimal" else 0.0),
-            seen=self._at_least(plain.lower_bound),
+            proved=self._at_least(nearest.objective if nearest.status == "optimal" else 0.0),
+            seen=self._at_least(nearest.lower_bound),
         )
         open_, shares = [], {}
         for i in np.argsort(bounds.seen, kind="stable"):
@@ -170,11 +170,11 @@ class _Search:
         return least
 
     def _bound(self, i: int, bounds: _Bounds) -> float:
-        """Raise row i's bounds by a few plain problems; return the best share μ."""
+        """Raise row i's bounds by a few problems without penalty; return the best share μ."""
         slope, delta = self.method.weight * self.near.density[i], self.near.delta[i]
         best_share, low, high, share = 0.0, 0.0, 1.0, 1.0
         for _ in range(SHARES + 1):
-            problem, moves, fixed = self.plain_problem(i, share)
+            problem, moves, fixed = self.bounding_problem(i, share)
             solution = solve_grid(problem, [int(problem.demand[0])], self.tools.engine, self._limits())[0]
             self.nodes += solution.nodes
             if solution.lower_bound + fixed > bounds.seen[i]:
@@ -198,8 +198,8 @@ class _Search:
             share = (low + high) / 2
         return best_share
 
-    def plain_problem(self, i: int, share: float) -> tuple[Problem, Moves, float]:
-        """Return the plain problem that bounds row i at a share μ.
+    def bounding_problem(self, i: int, share: float) -> tuple[Problem, Moves, float]:
+        """Return the problem without penalty that bounds row i at a share μ.
 
         Also returns its moves and the constant (1 - μ) λ lrd Δ.
         """
@@ -210,7 +210,7 @@ class _Search:
         return problem, moves, (1 - share) * slope * float(self.near.delta[i])
 
     def _integer_program(self, i: int, share: float, bounds: _Bounds) -> None:
-        problem, _, fixed = self.plain_problem(i, share)
+        problem, _, fixed = self.bounding_problem(i, share)
         found = solve_row(
             problem,
             self.upper - fixed,

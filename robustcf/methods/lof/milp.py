@@ -28,7 +28,7 @@ from robustcf.support.tolerances import LOF_BOUND_ROUNDING, LOF_CLOSED, LOF_LEAS
 
 
 @dataclass
-class Found:
+class RowResult:
     """Points found (the best one last), lower bounds, and the solver's nodes.
 
     `proved` is the bound of finished solves, `seen` the bound of all solves.
@@ -67,19 +67,19 @@ def solve_row(
     numbers: np.ndarray,
     limits: Limits,
     engine: Engine,
-) -> Found:
+) -> RowResult:
     """Return points better than `upper` with row i the nearest, or a proof of none.
 
-    `problem` is a plain problem whose costs bound the objective from below. A choice that costs more than
+    `problem` has no penalty, and its costs bound the objective from below. A choice that costs more than
     `limit` in it cannot be better.
     """
     limit = limit + LOF_CLOSED * abs(upper)
     small = restrict(problem, problem.cost <= limit, limit)
     if (np.diff(small.tree_start) == 0).any() or (np.diff(small.start) == 0).any():
-        return Found([], np.inf, np.inf)
+        return RowResult([], np.inf, np.inf)
     group_of_cell, grouped = _group(small)
     backend: Backend = engine.backend if isinstance(engine, MilpEngine) else Highs()
-    end, found = time.monotonic() + limits.seconds, Found([])
+    end, found = time.monotonic() + limits.seconds, RowResult([])
     slope, factor = weight * float(near.density[i]), factor_for(upper)
     for apart in (False, True):
         model, layout = _model(grouped, group_of_cell, points, near, i, slope, upper, apart)
