@@ -9,9 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import skops.io
 import yaml
+<<<<<<< HEAD:tests/test_docs.py
+=======
+from byoworld import pipeline, synthetic
+from sklearn.ensemble import RandomForestClassifier
+>>>>>>> certreport:tests/robustcf/test_docs.py
 
 import robustcf as rc
 from tests.helpers.byoworld import pipeline, synthetic
@@ -41,9 +47,28 @@ def test_a_pipeline_is_saved_as_the_page_says(tmp_path: Path, monkeypatch: pytes
     assert rc.read_model(saved).forest == rc.read_model(model).forest
 
 
+def test_the_examples_about_certificates_run() -> None:
+    """They use the names of the first Python examples: forest, schema, X, y, row, model, points, target."""
+    data = rc.datasets.synthetic_credit(200, seed=0)
+    X, y = data.encode(data.X), data.y
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
+    denied = np.flatnonzero(model.predict(X) == 0)
+    names = {"rc": rc, "forest": rc.Forest.from_sklearn(model), "schema": data.schema, "X": X, "y": y}
+    names |= {"row": data.X.iloc[denied[0]], "model": model, "points": X[:2], "target": 1}
+    examples = PYTHON.findall(PAGES["certificates.md"])
+    assert len(examples) == 2
+    for code in examples:
+        exec(compile(code, "certificates.md", "exec"), names)
+    answer = names["answer"]
+    assert isinstance(answer, rc.Counterfactual)
+    assert answer.certificate is not None
+    assert answer.certificate.forests == 100
+
+
 def test_every_page_with_python_is_run_by_a_test() -> None:
     """Here, and in test_constraints.py, test_export.py and test_tutorial.py."""
     run = {"choosing-alpha.md", "your-own-model.md", "constraints.md", "tables.md", "tutorial.md"}
+    run.add("certificates.md")
     assert {name for name, text in PAGES.items() if PYTHON.search(text)} == run
     for name in ("choosing-alpha.md", "constraints.md"):  # each example with its output
         assert len(PYTHON.findall(PAGES[name])) == PAGES[name].count("```\n\n```text\n"), name

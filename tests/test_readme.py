@@ -1,4 +1,4 @@
-"""The README's example runs as printed, and prints what the README says."""
+"""The README's examples run as printed, and print what the README says."""
 
 import contextlib
 import io
@@ -8,14 +8,16 @@ from pathlib import Path
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_example_prints_what_the_readme_says() -> None:
-    match = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
-    assert match is not None
-    code, expected = match.groups()
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
-    assert printed.getvalue() == expected
+def test_the_examples_print_what_the_readme_says() -> None:
+    """The second example goes on with the names of the first one."""
+    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert len(examples) == README.count("```python") == 2
+    names = {"__name__": "readme"}
+    for code, expected in examples:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), names)
+        assert printed.getvalue() == expected
 
 
 def test_the_example_is_on_the_first_screen() -> None:

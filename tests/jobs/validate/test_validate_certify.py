@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from jobworld import customers, make_audit
 from robustcf_jobs.cli import app, main
 from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
@@ -16,6 +15,7 @@ from typer.testing import CliRunner
 import robustcf as rc
 from robustcf.certificate.bounds import lower_bound
 from robustcf.validate import derive_seed, retrain
+from tests.helpers.jobworld import customers, make_audit
 
 FORESTS = 30
 

@@ -13,9 +13,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from certifiedworld import CERTIFIED, make_certified
-from forger import Forger, Row
-from jobworld import make_sweep, run_sweep
 from robustcf_jobs.cli import main
 from robustcf_jobs.run.fresh_files import packed, unpacked
 from robustcf_jobs.verify.auditor import Auditor
@@ -23,7 +20,11 @@ from robustcf_jobs.verify.claims import challenge
 from robustcf_jobs.verify.command import lines
 from robustcf_jobs.verify.retrain import retraining
 from robustcf_jobs.verify.run import verify_run
-from verifyworld import found
+
+from tests.helpers.certifiedworld import CERTIFIED, make_certified
+from tests.helpers.forger import Forger, Row
+from tests.helpers.jobworld import make_sweep, run_sweep
+from tests.helpers.verifyworld import found
 
 FRESH = "fresh/same-data-30-30-60"
 NOTE = "the validation forests' decisions: these forests are not stored"

@@ -8,16 +8,28 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
-from jobworld import customers, make_audit, make_forest, make_sweep, rows, run_audit, run_sweep, same_rows
 from robustcf_jobs.export.export import ExportOptions, export_run
 from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.reduce.partial import merge, partial_of
+from robustcf_jobs.report.rows import look_at
+from robustcf_jobs.report.tables import Summary, population
 from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.terminal.printing import print_counts
 
 from robustcf.certificate.bounds import forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
+from tests.helpers.jobworld import (
+    customers,
+    make_audit,
+    make_forest,
+    make_sweep,
+    rows,
+    run_audit,
+    run_sweep,
+    same_rows,
+)
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 CERTIFIED = {"name": "certified", "alpha": [0.3, 0.2], "forests": 20, "pool": 30, "pilot": 60}
@@ -94,6 +106,40 @@ def test_the_counts_of_certificates_do_not_depend_on_the_shards(night: Path) -> 
     for name in reversed(names):
         merge(parts, partial_of(run, [name], ["sex"], 4))
     assert whole == parts
+
+
+def test_runs_of_versions_without_certificates_are_summarised_and_reported(
+    night: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(night / "run", tmp_path / "run")
+    folder, names = RunFolder(str(tmp_path / "run")), []
+    for path in sorted((tmp_path / "run/counterfactuals").iterdir()):
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns(["certificate"]), path)
+        names.append(path.name)
+    summary = pq.read_table(tmp_path / "run/summary/summary.parquet")
+    pq.write_table(summary.select(summary.column_names[:-6]), tmp_path / "run/summary/summary.parquet")
+    total = partial_of(folder, names, [], 4)
+    assert sum(part.points for part in total.values()) > 20
+    assert {part.certified for part in total.values()} == {0}
+    found, lines = look_at(folder, names), Summary.read(folder)
+    (place,) = found.populations
+    people = population("customers", place, found.populations[place], lines, None)
+    direct = next(m for m in people.methods if m.title == "Direct-SAA, α = 0.2")
+    assert direct.promised.value is not None
+    assert not direct.falls_short  # without an interval, nothing is significant
+    assert {m.certificates.certified for m in people.methods if m.certificates} == {0}
+
+
+def test_a_sweep_reports_its_certificates(tmp_path: Path) -> None:
+    grid = {"datasets": ["synthetic-credit"], "simulations": 2, "rows": 3, "trees": [10], "depth": 3}
+    method = [{"name": "naive"}, CERTIFIED | {"alpha": 0.2}]
+    assert run_sweep(make_sweep(tmp_path, sweep=grid, method=method)) == 0
+    found = certified(tmp_path / "run")
+    assert len(found) > 2
+    summary = pd.read_parquet(tmp_path / "run/summary/summary.parquet").query("method == 'certified'")
+    assert set(summary["n_certified"]) == {found["c_certified"].sum()}
+    assert f"Each certificate claims: {claim(0.2, 0.05, 'same-data', 10)}." in text_of(tmp_path / "run")
 
 
 def test_the_report_sets_certificates_against_validation(night: Path) -> None:

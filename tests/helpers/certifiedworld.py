@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jobworld import customers, make_audit, make_forest, run_audit
 
 import robustcf as rc
+from tests.helpers.jobworld import customers, make_audit, make_forest, run_audit
 
 CERTIFIED: dict[str, Any] = {"name": "certified", "alpha": 0.1, "forests": 30, "pool": 30, "pilot": 60}
 
