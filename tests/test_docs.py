@@ -13,11 +13,7 @@ import numpy as np
 import pytest
 import skops.io
 import yaml
-<<<<<<< HEAD:tests/test_docs.py
-=======
-from byoworld import pipeline, synthetic
 from sklearn.ensemble import RandomForestClassifier
->>>>>>> certreport:tests/robustcf/test_docs.py
 
 import robustcf as rc
 from tests.helpers.byoworld import pipeline, synthetic

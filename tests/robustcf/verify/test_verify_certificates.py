@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.worlds import make_worlds
 
 import robustcf as rc
 from robustcf.certificate.bounds import lower_bound
 from robustcf.certificate.fresh import Forests
 from robustcf.forest.forest import Voting
 from robustcf.verify.certificates import chosen_test, least_shares, levels_of
+from tests.helpers.worlds import make_worlds
 
 
 @pytest.mark.parametrize("n_trees", [1, 2, 7, 15, 100, 333, 1000])
