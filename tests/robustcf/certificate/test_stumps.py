@@ -48,7 +48,7 @@ def certified(seed: int, method: rc.Certified, voting: str) -> rc.Counterfactual
         target=1,
         voting=voting,
         training=(np.array([[0.1], [0.9]]), np.array([0, 1])),
-        fresh=FreshForests.assembled(forest, DESIGN, made),
+        fresh=(FreshForests.assembled(forest, DESIGN, made),),
         best_score=False,
     )
     return explainer.explain({"x": 0.2})
