@@ -71,7 +71,7 @@ def test_a_submitted_job_ignores_foreign_packages(undisturbed: Path, tmp_path: P
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
-    def run(*command: str) -> str:
+    def run(*command: str) -> tuple[int, str]:
         """Run a command; again, if the agent that takes jobs is not up yet."""
         end = time.monotonic() + PATIENCE
         while True:
@@ -80,15 +80,16 @@ def test_a_submitted_job_ignores_foreign_packages(undisturbed: Path, tmp_path: P
             )
             said = done.stdout + done.stderr
             if "No available agent" not in said or time.monotonic() > end:
-                break
+                return done.returncode, said
             time.sleep(1)
-        assert done.returncode == 0, said
-        return said
 
     with head_node(environment) as dashboard:
         submit = ("ray", "job", "submit", "--address", dashboard, "--working-dir", ".", "--")
-        said = run(*submit, "robustcf", "audit", "audit.toml")
+        code, said = run(*submit, "robustcf", "audit", "audit.toml")
+        assert code == 0, said
         assert "succeeded" in said
-        assert_whole(undisturbed, output)
-        run(*submit, "robustcf", "verify", str(output))
-    run("robustcf", "verify", str(output))
+        code, said = run(*submit, "python", "-c", "import jobs")
+        assert (code, "foreign jobs" in said) == (1, True), said  # the user's packages do come first
+    assert_whole(undisturbed, output)
+    code, said = run("robustcf", "verify", str(output))
+    assert code == 0, said
