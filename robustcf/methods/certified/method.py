@@ -187,4 +187,4 @@ def _check_levels(levels: Any) -> None:
     listed = isinstance(levels, list | tuple) and all(map(_is_number, levels))
     rising = listed and all(a < b for a, b in pairwise(levels))
     if not rising or not levels or not (levels[0] >= 0.5 and levels[-1] <= 1):
-        raise ValueError(f"levels is {levels!r}; levels must be numbers that rise and lie in [1/2, 1]")
+        raise ValueError(f"levels is {levels!r}; levels must rise and lie in [1/2, 1]")

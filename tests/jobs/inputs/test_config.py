@@ -105,7 +105,7 @@ TRAINING = {"data": "t.parquet", "label": "y"}
         ({"scenario": "tomorrow"}, {}, "unknown scenario 'tomorrow'"),
         ({"scenario": 3}, {}, "scenario is 3; it must be text"),
         ({"scenario": "evolving"}, {}, "'evolving' needs the rows collected since: set training.later"),
-        ({"levels": [0.6, 0.5]}, {}, "levels is [0.6, 0.5]; levels must be numbers that rise"),
+        ({"levels": [0.6, 0.5]}, {}, "levels is [0.6, 0.5]; levels must rise"),
         ({"levels": [0.4, 0.6]}, {}, "lie in [1/2, 1]"),
         ({"levels": []}, {}, "levels is []"),
         ({"levels": ["x"]}, {}, "levels is ['x']"),
