@@ -22,12 +22,12 @@ from ..inputs.config import Customers, Sharding
 from ..inputs.errors import BadInput
 from ..inputs.tables import Plan
 from ..run.folder import RunFolder
+from ..run.manifest_shape import MOST_BITS
 from ..run.question import Question
 from ..terminal.progress import stage
 from .scan import Scanned, checksums, find_duplicate, scan_chunk, twice
 
 MOST_CUSTOMERS = 8192  # in a shard, even if they are solved quickly
-MOST_BITS = 20
 
 
 @dataclass(frozen=True)
