@@ -17,8 +17,8 @@ from robustcf.certificate.design import Design, orders
 from robustcf.forest.join import join_forests
 from robustcf.thresholds import p_star
 from robustcf.validate import retrain, validity
-from tests.robustcf.certificate.test_stumps import SCHEMA as STUMPS
-from tests.robustcf.certificate.test_stumps import stumps
+from tests.helpers.stumps import SCHEMA as STUMPS
+from tests.helpers.stumps import stumps
 
 DATA = rc.datasets.synthetic_credit(n=400, seed=2)
 X, Y = DATA.encode(DATA.X), DATA.y

@@ -14,27 +14,10 @@ from robustcf.certificate.bounds import lower_bound
 from robustcf.certificate.design import Design, orders
 from robustcf.certificate.fresh import FreshForests
 from robustcf.thresholds import binomial_half_cdf
+from tests.helpers.stumps import SCHEMA, stumps
 
 N, FEW, MANY = 25, 80, 1000
-SCHEMA = rc.Schema((rc.Feature("x", "continuous", low=0.0, high=1.0),))
 DESIGN = Design(forests=60, pool=50, pilot=200)
-
-
-def stumps(rng: np.random.Generator, n: int, low: float = 0.0, high: float = 1.0) -> rc.Forest:
-    """Return n stumps that accept a number above a random threshold."""
-    leaf = np.full(n, -1)
-    first = 3 * np.arange(n)
-    return rc.Forest(
-        tree_start=3 * np.arange(n + 1),
-        left=np.stack([first + 1, leaf, leaf], axis=1).ravel(),
-        right=np.stack([first + 2, leaf, leaf], axis=1).ravel(),
-        feature=np.tile([0, -1, -1], n),
-        threshold=np.stack([rng.uniform(low, high, n), np.zeros(n), np.zeros(n)], axis=1).ravel(),
-        missing_left=np.zeros(3 * n, dtype=bool),
-        probabilities=np.tile([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], (n, 1)),
-        classes=(0, 1),
-        n_features=1,
-    )
 
 
 def certified(seed: int, method: rc.Certified, voting: str) -> rc.Counterfactual:
