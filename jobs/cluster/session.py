@@ -30,6 +30,13 @@ _QUIET = {
 }
 # Ray would keep half a kilobyte per task, forever, for its dashboard. The dashboard is off.
 _PRIVATE = {"RAY_task_events_report_interval_ms": "0"}
+# If `ray[default]` is installed, Ray would serve metrics on three ports that ask for no token. Two of them
+# have no switch; a port number that does not exist keeps them closed.
+_NO_METRICS = {
+    "RAY_enable_metrics_collection": "0",
+    "AUTOSCALER_METRIC_PORT": "65536",
+    "DASHBOARD_METRIC_PORT": "65536",
+}
 START_LIMIT = 120.0  # seconds for the first worker of a local Ray to start
 _TOKEN = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
@@ -80,7 +87,7 @@ def _set_environment(where: str) -> None:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     if where == "local":
-        os.environ.update(_PRIVATE)
+        os.environ.update(_PRIVATE | _NO_METRICS)
         # Ray's processes listen on all interfaces; only holders of this session's token can connect.
         os.environ["RAY_AUTH_MODE"] = "token"
         if not any(os.environ.get(name) for name in _TOKEN):
