@@ -106,7 +106,7 @@ def shard_of(two: Path, folder: Path, ray: Any, file: ModelFile) -> tuple[ShardD
     job = AuditJob(
         run, "customers", question, schema, (), tuple(pieces), 0, ("",) * len(question.methods), file=file
     )
-    done = ray.get(ray.remote(explain_shard).remote(ray.put(job), ray.put(first.forest), None, 0))
+    done = ray.get(ray.remote(explain_shard).remote(ray.put(job), ray.put(first.forest), None, None, 0))
     return done, pd.read_parquet(folder / "counterfactuals" / shard_name(0))
 
 
