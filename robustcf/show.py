@@ -40,13 +40,24 @@ def demand(cf: Counterfactual, n_classes: int = 2) -> str:
     >>> demand(cf), demand(cf, n_classes=3)
     ('flips the decision', 'score of at least 0.500')
     """
+    if cf.certificate is not None:
+        return f"{_level(cf.certificate)}, and the forest's own decision"
     if cf.method.name == "naive" and n_classes == 2:
         return "flips the decision"
     return f"score of at least {cf.threshold:.3f}"
 
 
+def _level(certificate: Certificate) -> str:
+    """Return the score at which a certified method's point is the nearest."""
+    trees = certificate.pool_trees
+    return f"score of at least {certificate.level:.3f} from {trees} trees"
+
+
 def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
     """Return in one line what the answer is and what is proved about it."""
+    if cf.status == "optimal" and cf.certificate is not None:
+        said = f"proved nearest at its level: no smaller allowed change has a {_level(cf.certificate)}"
+        return f"{said} and flips the decision"
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
     if cf.status == "feasible":

@@ -12,7 +12,15 @@ import robustcf as rc
 from robustcf.counterfactual import Change, Counterfactual
 from robustcf.schema.encode import encode, read_rows
 from robustcf.schema.schema import Feature, Schema
-from robustcf.show import as_record, certificate_text, change_rows, rounded_changes, value_text, verdict
+from robustcf.show import (
+    as_record,
+    certificate_text,
+    change_rows,
+    demand,
+    rounded_changes,
+    value_text,
+    verdict,
+)
 
 INCOME = Feature("income", "continuous", low=0, high=10_000, unit="EUR", label="Net income")
 
@@ -162,3 +170,16 @@ def credit() -> tuple[rc.Explainer, rc.datasets.Dataset]:
     data = rc.datasets.synthetic_credit(100, seed=0)
     model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.encode(data.X), data.y)
     return rc.Explainer(rc.Forest.from_sklearn(model), data.schema, target=1), data
+
+
+def test_a_certified_point_is_called_nearest_only_at_its_level() -> None:
+    """It is not the nearest point with a score of 1/2, which is the method's threshold."""
+    certificate = rc.Certificate(
+        True, 99, 100, 0.953, 0.05, 0.05, "same-data", 100, level=0.575, pool_score=0.58, pool_trees=400
+    )
+    cf = rc.Counterfactual("optimal", rc.Certified(0.05), threshold=0.5, certificate=certificate)
+    assert demand(cf) == "score of at least 0.575 from 400 trees, and the forest's own decision"
+    assert verdict(cf) == (
+        "proved nearest at its level: no smaller allowed change has a score of at least 0.575 from 400 trees "
+        "and flips the decision"
+    )
