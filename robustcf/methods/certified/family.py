@@ -68,7 +68,7 @@ class CertifiedPoints:
         ]
         ladder = Ladder(self.explained, row, tools)
         first = ladder.at(searches[0].guess)
-        if first.status == "no_recourse" and ladder.at(0.5).status == "no_recourse":
+        if first.numbers is None and ladder.at(0.5).status == "no_recourse":
             return self.explained.thresholds.answers(row, [Naive() for _ in methods], tools)
         if self.fresh.pool is None or not self._is_optimistic(ladder, first, row):
             return [search.certified(ladder) for search in searches]

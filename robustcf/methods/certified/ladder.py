@@ -75,9 +75,9 @@ class Ladder:
         return self.answers[level]
 
     def _solved(self, level: float) -> Answer:
-        above = [a for known, a in self.answers.items() if known < level and a.status == "no_recourse"]
-        if above:
-            return replace(above[0])
+        below = [a for known, a in self.answers.items() if known < level and a.status == "no_recourse"]
+        if below:  # a higher level is harder to reach
+            return replace(below[0])
         demand = self.pool.demand(self.row.target, level) - self.folded
         solution = solve_grid(self.problem, [demand], self.tools.engine, self.tools.limits, self.choices)[0]
         if solution.choice is not None:

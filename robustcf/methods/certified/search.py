@@ -56,7 +56,7 @@ class LevelSearch:
         """Test levels from a safe one down; return the nearest point that passed."""
         first = self._first_level(ladder)
         if first is None:
-            return min((ladder.at(level) for level in ladder.answers), key=lambda a: a.status != "timeout")
+            return self._answer(ladder, 0)  # no other level tells whether there is recourse
         tested: dict[int, Certificate] = {}
 
         def passes(level: int) -> bool:
@@ -72,7 +72,10 @@ class LevelSearch:
         return ladder.at(self.path[level])
 
     def _first_level(self, ladder: Ladder) -> int | None:
-        """Return the lowest level that is safe by the pilot; else the highest with a point."""
+        """Return the lowest level that is safe by the pilot, else the highest known to have a point.
+
+        The result is None if not even the level 1/2 has a point.
+        """
         low, high, top = -1, None, len(self.path) - 1  # too low; safe; the highest that may have a point
         level = self.path.index(self.guess)
         for _ in range(MOST_LEVELS):
@@ -92,7 +95,9 @@ class LevelSearch:
             level = min(max(level, low + 1), most)
         if high is not None:
             return high
-        return None if low < 0 else low
+        if low >= 0:
+            return low
+        return None if self._answer(ladder, 0).numbers is None else 0
 
     def _level_for(self, z: float, level: int, known: float) -> int:
         """Return the lowest level that should have this z-score, in proportion to a known one."""

@@ -206,3 +206,25 @@ def test_no_recourse_means_that_no_allowed_change_flips_the_forest() -> None:
     assert answer.status == "no_recourse"
     assert answer.certificate is None
     assert answer.best_score == answer.score_before
+
+
+@pytest.mark.parametrize("pool", [0, 60])
+def test_levels_that_no_point_reaches_do_not_prove_that_there_is_no_recourse(pool: int) -> None:
+    """Only the level 1/2 tells whether there is recourse, however many levels lie above it."""
+    rng, n = np.random.default_rng(1), 201
+    forest = stumps(rng, n)
+    majority = float(np.sort(forest.threshold[::3])[n // 2])  # above it, 101 of the 201 stumps agree
+    schema = rc.Schema((rc.Feature("x", "continuous", low=0.0, high=1.0, upper=majority + 1e-6),))
+    method = rc.Certified(
+        0.05, forests=60, pool=pool, pilot=410, levels=tuple(np.linspace(0.5, 1.0, 2000).tolist())
+    )
+    made = [(order, stumps(rng, order.n_trees)) for order in orders(method.design, n, 0)]
+    explainer = rc.Explainer(
+        forest, schema, [rc.Naive(), method], target=1, training=(np.array([[0.1], [0.9]]), np.array([0, 1])),
+        fresh=(rc.FreshForests.assembled(forest, method.design, made),),
+    )  # fmt: skip
+    naive, certified = explainer.explain_grid({"x": 0.2})
+    assert naive.status == "optimal"
+    assert certified.status == "optimal", certified.status
+    assert certified.point == naive.point
+    assert certified.certificate is not None
