@@ -105,7 +105,7 @@ def prepare(unit: Unit, trees: int, rows: int, truth: int, most_rows: int | None
 
 
 def true_validity(setting: Setting, point: np.ndarray, target: Any, voting: Any) -> float:
-    """Return the share of random forests of fresh trees that accept a point."""
+    """Return the share of random forests of fresh trees that accept a point; a tie counts as rejected."""
     values = setting.truth.values(point, target, voting)
     rng = np.random.default_rng(0)
     n, accepted = len(setting.forest), 0

@@ -7,6 +7,7 @@ shard. To add a stage, write one function here and call it in `_run_stages`.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,8 +49,11 @@ class Run:
             raise _changed(subject)
 
 
-class Work:
-    """What a command supplies to the driver. The methods are listed in the order of their calls."""
+class Work(ABC):
+    """What a command supplies to the driver. The methods are listed in the order of their calls.
+
+    A command may leave out the methods that are not abstract.
+    """
 
     kind: str  # "audit" or "sweep"
     methods: int  # rows per customer
@@ -59,34 +63,34 @@ class Work:
     previous: str | None = None  # the run that the report compares this one with
 
     @property
+    @abstractmethod
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
         """What the manifest stores about the inputs, as (value, beginning of the error if it changed)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plan(self, run: Run) -> int:
         """Share the inputs with the tasks, plan the shards, and return the number of customers."""
-        raise NotImplementedError
 
-    def check_rows(self, run: Run) -> None:
+    def check_rows(self, run: Run) -> None:  # noqa: B027
         """Refuse changed rows before the missing shards of a resumed run are made."""
 
-    def store_inputs(self, run: Run) -> None:
+    def store_inputs(self, run: Run) -> None:  # noqa: B027
         """Store in the run folder what its readers need besides the tables."""
 
+    @abstractmethod
     def explain(self, run: Run, shard: str) -> Any:
         """Start the task that makes one shard of counterfactuals; it returns a `ShardDone`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def about_validation(self, run: Run) -> dict[str, Any]:
         """Return what the manifest says about the validation."""
-        raise NotImplementedError
 
-    def retrain(self, run: Run) -> None:
+    def retrain(self, run: Run) -> None:  # noqa: B027
         """Train the forests that all shards share."""
 
+    @abstractmethod
     def validate(self, run: Run, shard: str) -> Any:
         """Start the task that validates one shard; it returns the file and its number of rows."""
-        raise NotImplementedError
 
 
 def drive(

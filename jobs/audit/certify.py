@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from robustcf import Forest
+from robustcf.certificate.fresh import orders_for
 
 from ..driver import Run
 from ..run.fresh import (
@@ -16,7 +17,6 @@ from ..run.fresh import (
     make_forest,
     together,
 )
-from ..run.fresh_files import fresh_orders
 from ..run.question import Question
 from ..terminal.progress import stage
 
@@ -36,7 +36,7 @@ def train_fresh_forests(
         check = tasks.start(check_training_rows, forest_ref, training_ref, threads, not from_pipeline)
         if warning := tasks.result(check):
             print(f"robustcf: {warning}", file=sys.stderr, flush=True)
-    wanted = [(design, fresh_orders(forest, design, question.seed)) for design in designs]
+    wanted = [(design, orders_for(forest, design, question.seed)) for design in designs]
     ready = []
     with stage("training certification forests", sum(len(orders) for _, orders in wanted)) as progress:
         for design, orders in wanted:

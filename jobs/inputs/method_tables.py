@@ -87,7 +87,7 @@ def check_certificates(methods: Sequence[Any], where: str, *, training: bool, la
 
 def refuse_evolving(methods: Sequence[Any], where: str, needed: str) -> None:
     """Refuse certificates for the scenario `evolving`; say what they need."""
-    if any(method.design is not None and method.needs_later_rows for method in methods):
+    if any(method.needs_later_rows for method in methods):
         raise BadInput(f"{where}: a certificate for scenario 'evolving' needs {needed}")
 
 

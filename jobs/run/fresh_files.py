@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from robustcf.certificate.design import Design, Order, orders
-from robustcf.certificate.fresh import is_single_tree
+from robustcf.certificate.design import Design, Order
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.files import forest_files, load_forest
 from robustcf.forest.forest import Forest
@@ -26,11 +25,6 @@ def fresh_folder(design: Design) -> str:
 def fresh_name(design: Design, order: Order) -> str:
     """Return the file of one fresh forest in the run folder."""
     return f"{fresh_folder(design)}/{order.kind}-{order.number:04d}.zip"
-
-
-def fresh_orders(forest: Forest, design: Design, seed: int) -> list[Order]:
-    """Return the forests to train for an audit."""
-    return orders(design, len(forest), seed, is_single_tree(forest))
 
 
 def packed(forest: Forest) -> bytes:

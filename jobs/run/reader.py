@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .columns import CERTIFICATE, completed
+from .columns import completed
 from .folder import RunFolder
 
 Folder = Literal["counterfactuals", "validation", "keys", "summary"]
@@ -25,15 +25,14 @@ def _opened(run: RunFolder, name: str) -> pq.ParquetFile:
 def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a whole file of one of the run's tables."""
     with _opened(run, f"{folder}/{name}") as file:
-        table = _with_certificates(file.read(columns=None if columns is None else list(columns)), columns)
-    return completed(table) if folder == "counterfactuals" and columns is None else table
+        return _completed(file.read(columns=None if columns is None else list(columns)), folder, columns)
 
 
-def _with_certificates(table: Any, columns: Sequence[str] | None) -> pa.Table:
-    """Add the column of certificates, empty, if it was asked for and an older run lacks it."""
-    if columns is None or "certificate" not in columns or "certificate" in table.schema.names:
+def _completed(table: pa.Table, folder: Folder, columns: Sequence[str] | None) -> pa.Table:
+    """Add what was asked for and an older run lacks."""
+    if folder != "counterfactuals":
         return table
-    return table.append_column("certificate", pa.nulls(len(table), CERTIFICATE))
+    return completed(table) if columns is None else completed(table, columns)
 
 
 def read_blocks(
@@ -42,7 +41,7 @@ def read_blocks(
     """Yield a file block by block, so that memory does not grow with its size."""
     with _opened(run, f"{folder}/{name}") as file:
         for batch in file.iter_batches(block, columns=None if columns is None else list(columns)):
-            yield pa.Table.from_batches([batch])
+            yield _completed(pa.Table.from_batches([batch]), folder, columns)
 
 
 def row_digests(run: RunFolder, name: str) -> dict[str, bytes]:
@@ -61,4 +60,4 @@ def read_row_groups(
     with _opened(run, f"{folder}/{name}") as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=None if columns is None else list(columns))
-            yield _with_certificates(table, columns)
+            yield _completed(table, folder, columns)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from robustcf.certificate.bounds import forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
 from robustcf.forest.forest import Forest
-from robustcf.validate import Scenario, derive_seed
+from robustcf.validate import Scenario
 
 from ..inputs.config import Validation
 from ..inputs.errors import BadInput
@@ -51,14 +51,6 @@ class Certifying:
                     f"--scenario {name} needs the rows collected later; certify the points in Python with "
                     "rc.certify(..., later=...)"
                 )
-
-    def seeds(self, run_seed: int, validation: Validation) -> Scenarios:
-        """Derive the seeds of the certification forests; validation uses other ones."""
-        seeds = tuple(
-            tuple(derive_seed(run_seed, "certify", name, k) for k in range(validation.forests))
-            for name in validation.scenarios
-        )
-        return Scenarios(validation.scenarios, seeds)
 
     def columns(self, valid: np.ndarray) -> dict[str, Any]:
         """Return a point's certificate, given which certification forests agree."""

@@ -101,12 +101,13 @@ def _labels(column: pd.Series, forest: Forest, address: str) -> np.ndarray:
     return np.array(found)
 
 
-def seeds_for(run_seed: int, validation: Validation, *unit: str | int) -> Scenarios:
-    """Derive the seeds of all validation forests from the run's seed."""
+def seeds_for(
+    run_seed: int, validation: Validation, *unit: str | int, purpose: str = "validation"
+) -> Scenarios:
+    """Derive the seeds of all retrained forests from the run's seed; each purpose has its own."""
     count = range(validation.forests)
     seeds = tuple(
-        tuple(derive_seed(run_seed, "validation", *unit, name, k) for k in count)
-        for name in validation.scenarios
+        tuple(derive_seed(run_seed, purpose, *unit, name, k) for k in count) for name in validation.scenarios
     )
     return Scenarios(validation.scenarios, seeds)
 

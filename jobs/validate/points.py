@@ -20,7 +20,7 @@ from robustcf.thresholds import binomial_half_cdf
 from robustcf.validate import validity
 
 from ..cluster.session import session
-from ..cluster.tasks import Tasks, fan_out
+from ..cluster.tasks import Tasks
 from ..inputs.config import SolverChoice, Training, Validation
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..inputs.model_file import read_schema
@@ -80,9 +80,8 @@ class PointsRequest:
     @property
     def scenarios(self) -> Scenarios:
         """The seeds of the forests to train: certification forests, or validation forests."""
-        if self.certifying is None:
-            return seeds_for(self.seed, self.validation)
-        return self.certifying.seeds(self.seed, self.validation)
+        purpose = "validation" if self.certifying is None else "certify"
+        return seeds_for(self.seed, self.validation, purpose=purpose)
 
 
 def validate_points(request: PointsRequest, address: str | None = None) -> tuple[pa.Table, list[str]]:
@@ -149,7 +148,7 @@ def _measured(
             print(f"robustcf: {warning}", file=sys.stderr, flush=True)
     with stage("retraining", sum(map(len, scenarios.seeds))) as progress:
         refs = [ref for _, _, ref in all_forests(tasks, shared, rows, scenarios)]
-        for _ in fan_out(tasks.ray, lambda ref: tasks.start(_done, ref), refs, tasks.window):
+        for _ in tasks.wait(refs):
             progress.advance(1)
     forests = tasks.start(gather, *refs)
     if request.certifying is not None:
@@ -160,10 +159,6 @@ def _measured(
     for call, part in tasks.run(_score, calls):
         valid[call[-1] : call[-1] + len(part)] = part
     return _by_scenario(scenarios, valid)
-
-
-def _done(_: Any) -> None:
-    """Do nothing; the task ends when its argument is ready."""
 
 
 def _score(forests: list[Forest], points: np.ndarray, target: Label, voting: Voting, _: int) -> np.ndarray:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from robustcf.certificate.design import KINDS, Design, Order, orders
-from robustcf.certificate.fresh import Forests, is_single_tree
+from robustcf.certificate.fresh import Forests, orders_for
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.forest import Forest
 from robustcf.forest.join import join_forests
@@ -26,13 +27,26 @@ from .tables import first_line
 
 @dataclass
 class Fresh:
-    """The forests of one design by kind and number; those that are not available are missing."""
+    """The forests of one design that the run should have, and those of them that are available."""
 
+    explained: Forest
+    wanted: list[Order]
     forests: dict[Order, Forest] = field(default_factory=dict)
 
-    def all_of(self, kind: str, wanted: list[Order]) -> list[Forest] | None:
-        """Return the forests of a kind; None if one is not available."""
-        mine = [order for order in wanted if order.kind == kind]
+    @cached_property
+    def certification(self) -> Forests | None:
+        """The certification forests; None if one is not available."""
+        found = self._all_of("certification")
+        return None if found is None else Forests.of(found)
+
+    @cached_property
+    def pooled(self) -> Trees | None:
+        """The explained forest's trees and then the pool's; None without a pool or if it lacks a forest."""
+        found = self._all_of("pool")
+        return Trees(join_forests([self.explained, *found])) if found else None
+
+    def _all_of(self, kind: str) -> list[Forest] | None:
+        mine = [order for order in self.wanted if order.kind == kind]
         if any(order not in self.forests for order in mine):
             return None
         return [self.forests[order] for order in mine]
@@ -90,8 +104,8 @@ class Certificates:
             return {}
         made = {design: self._fresh(unit, explained, design) for design in self.designs}
         if self.records.kind == "sweep":
-            self._check_digest(unit, explained, made)
-        terms = {d: self._terms(m, d, explained, unit, made[m.design]) for d, m in self.methods.items()}
+            self._check_digest(unit, made)
+        terms = {d: self._terms(m, d, made[m.design]) for d, m in self.methods.items()}
         self._known = terms
         return terms
 
@@ -99,24 +113,11 @@ class Certificates:
         seed = self.records.seed
         if self.records.kind == "sweep":
             seed = derived_seed(seed, "fresh", unit.dataset, unit.simulation, len(explained))
-        found = orders(design, len(explained), seed, is_single_tree(explained))
-        tested = {order.seed for order in found if order.kind == "certification"}
-        for scenario, seeds in unit.seeds.items():
-            if tested & set(seeds):
-                self.records.findings.add(
-                    "seeds", f"{unit.shard}: {scenario}: validation uses the seed of a certification forest"
-                )
-        return found
+        return orders_for(explained, design, seed)
 
-    def _terms(self, method: Any, d: int, explained: Forest, unit: Unit, fresh: Fresh) -> Terms:
+    def _terms(self, method: Any, d: int, fresh: Fresh) -> Terms:
         design: Design = method.design
-        wanted = self._orders(unit, explained, design)
-        voting, n_trees = self.records.demands[d].voting, design.size(len(explained))
-        tested = fresh.all_of("certification", wanted)
-        pool = fresh.all_of("pool", wanted)
-        pooled = None
-        if pool:
-            pooled = Trees(join_forests([explained, *pool]))
+        n_trees, n_classes = design.size(len(fresh.explained)), len(fresh.explained.classes)
         return Terms(
             method.alpha,
             method.delta / method.tests,
@@ -124,26 +125,31 @@ class Certificates:
             design.pool,
             design.scenario,
             n_trees,
-            chosen_test(method.test, voting, len(explained.classes), design.resamples),
+            chosen_test(method.test, self.records.demands[d].voting, n_classes, design.resamples),
             levels_of(n_trees, method.levels),
-            None if tested is None else Forests.of(tested),
-            pooled,
+            fresh.certification,
+            fresh.pooled,
         )
 
     def _fresh(self, unit: Unit, explained: Forest, design: Design) -> Fresh:
         wanted = self._orders(unit, explained, design)
-        if self.records.kind == "sweep":
-            trained = self.retraining is not None and self.retraining.wants_unit(unit)
-            return self._trained(unit, explained, design, wanted) if trained else Fresh()
-        return self._stored(unit, explained, design, wanted)
+        tested = {order.seed for order in wanted if order.kind == "certification"}
+        for scenario, seeds in unit.seeds.items():
+            if tested & set(seeds):
+                self.records.findings.add(
+                    "seeds", f"{unit.shard}: {scenario}: validation uses the seed of a certification forest"
+                )
+        found = Fresh(explained, wanted)
+        if self.records.kind == "audit":
+            self._read_stored(unit, design, found)
+        elif self.retraining is not None and self.retraining.wants_unit(unit):
+            for order in wanted:
+                found.forests[order] = self.retraining.train(unit, explained, design, order)
+        return found
 
-    def _trained(self, unit: Unit, explained: Forest, design: Design, wanted: list[Order]) -> Fresh:
-        assert self.retraining is not None
-        return Fresh({order: self.retraining.train(unit, explained, design, order) for order in wanted})
-
-    def _stored(self, unit: Unit, explained: Forest, design: Design, wanted: list[Order]) -> Fresh:
+    def _read_stored(self, unit: Unit, design: Design, found: Fresh) -> None:
         """Read an audit's fresh forests, and compare them with the manifest."""
-        records, found, gone = self.records, Fresh(), 0
+        records, wanted, explained, gone = self.records, found.wanted, found.explained, 0
         noted = self._noted(design, wanted)
         there = set(records.run.names(fresh_folder(design)))
         names = {order: fresh_name(design, order) for order in wanted}
@@ -170,7 +176,6 @@ class Certificates:
             self.notes[
                 f"{gone:,} of {len(wanted):,} fresh forests of {design.scenario}: they are not stored"
             ] = None
-        return found
 
     def _read(self, name: str, explained: Forest, order: Order) -> Forest | None:
         try:
@@ -211,11 +216,10 @@ class Certificates:
         by_name = {(t["kind"], t["number"]): str(t["fingerprint"]) for t in trained}
         return {o: by_name[o.kind, o.number] for o in wanted if (o.kind, o.number) in by_name}
 
-    def _check_digest(self, unit: Unit, explained: Forest, made: Mapping[Design, Fresh]) -> None:
+    def _check_digest(self, unit: Unit, made: Mapping[Design, Fresh]) -> None:
         """Compare the forests of a sweep's simulation with the digest that the shard stores."""
-        wanted = {design: self._orders(unit, explained, design) for design in self.designs}
         if self.retraining is None or not self.retraining.wants_unit(unit):
             return
-        prints = [[made[d].forests[o].fingerprint for o in wanted[d]] for d in self.designs]
+        prints = [[made[d].forests[o].fingerprint for o in made[d].wanted] for d in self.designs]
         facts = self.records.shards.get(f"counterfactuals/{unit.shard}") or {}
         self.retraining.compare_digest(unit.shard, facts.get("fresh"), prints)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from robustcf.certificate.design import Design, Order
-from robustcf.certificate.fresh import train_order
+from robustcf.certificate.fresh import joint_fingerprint, train_order
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.forest import Forest
 from robustcf.verify import Findings
@@ -100,7 +99,7 @@ class Retraining:
 
     def compare_digest(self, shard: str, stored: Any, fingerprints: Sequence[Sequence[str]]) -> None:
         """Compare the forests of a simulation, design by design, with the digest in the manifest."""
-        digest = "-".join(hashlib.sha256("".join(one).encode()).hexdigest() for one in fingerprints)
+        digest = "-".join(joint_fingerprint(one) for one in fingerprints)
         if not self._findings.expect("retrain", f"{shard}: digest of the fresh forests", stored, digest):
             self.different += sum(map(len, fingerprints))
 

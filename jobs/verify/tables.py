@@ -41,7 +41,7 @@ def read_whole(
             findings.add("digest", f"{name}: sha256: stored {short(stored)}, recomputed {digest}")
     try:
         with pq.ParquetFile(pa.BufferReader(content)) as file:
-            table = completed(file.read(use_threads=False))
+            table = completed(file.read(use_threads=False), schema.names)
             if not table.schema.equals(schema):
                 findings.add("columns", f"{name}: {_difference(table.schema, schema)}")
                 return None

@@ -7,6 +7,7 @@ forests that were not used to find the point. Each test has size at most δ, exc
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy.special import bdtrc, betaincinv, ndtr, ndtri
@@ -39,6 +40,7 @@ def forests_needed(alpha: float, delta: float) -> int:
     return m
 
 
+@cache
 def least_agreeing(forests: int, alpha: float, delta: float) -> int | None:
     """Return the least number of agreeing forests that certifies 1 - α; None if none does.
 
@@ -57,14 +59,16 @@ def least_agreeing(forests: int, alpha: float, delta: float) -> int | None:
     return most
 
 
-def chance_to_pass(validity: float, forests: int, alpha: float, delta: float) -> float:
-    """Return how likely a point with this validity passes the test of all forests.
+def chance_to_pass(validity: np.ndarray | float, forests: int, alpha: float, delta: float) -> np.ndarray:
+    """Return how likely points with these validities pass the test of all forests.
 
-    >>> round(chance_to_pass(0.95, 100, 0.05, 0.05), 3), round(chance_to_pass(0.995, 100, 0.05, 0.05), 2)
-    (0.037, 0.91)
+    >>> chance_to_pass(np.array([0.95, 0.995]), 100, 0.05, 0.05).round(3).tolist()
+    [0.037, 0.91]
     """
     least = least_agreeing(forests, alpha, delta)
-    return 0.0 if least is None else float(bdtrc(least - 1, forests, validity)) if least > 0 else 1.0
+    if least is None:
+        return np.zeros_like(validity, dtype=np.float64)
+    return np.asarray(bdtrc(least - 1, forests, validity))
 
 
 def hard_vote_bound(votes: int, trees: int, n_trees: int, delta: float) -> float:
@@ -101,9 +105,10 @@ def soft_vote_bound(values: np.ndarray, n_trees: int, delta: float) -> float:
 
 
 def majority_chance(ratio: float, skew: float, n_trees: int) -> float:
-    """Return the chance that a mean of trees exceeds 1/2, to the second Edgeworth order.
+    """Return the chance that a mean of trees exceeds 1/2.
 
-    `ratio` is (mean - 1/2) / deviation of one tree's class fraction.
+    The mean is approximated as normal, with Edgeworth's first correction, which is for skewness. `ratio` is
+    (mean - 1/2) / deviation of one tree's class fraction.
     """
     z = ratio * math.sqrt(n_trees)
     density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)

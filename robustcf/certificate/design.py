@@ -45,6 +45,11 @@ class Design:
         """Whether each forest has its own rows, so that its trees are not independent."""
         return Scenario.parse(self.scenario).rows == "bootstrap"
 
+    @property
+    def needs_later_rows(self) -> bool:
+        """Whether forests are also trained on rows collected after the explained forest's."""
+        return Scenario.parse(self.scenario).rows == "all"
+
     def size(self, n_trees: int) -> int:
         """Return the number of trees of a retrained forest."""
         return Scenario.parse(self.scenario).n_trees or n_trees

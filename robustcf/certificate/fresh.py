@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -117,33 +118,35 @@ class FreshForests:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all fresh forests."""
-        import hashlib
-
-        return hashlib.sha256("".join(self.fingerprints).encode()).hexdigest()
+        return joint_fingerprint(self.fingerprints)
 
     def estimate(self, point: np.ndarray, target: Label, voting: Voting) -> Estimate:
         """Estimate from the pilot how a retrained forest scores a point."""
         values, n = self.pilot.values(point, target, voting), self.n_trees
-        mean, within = float(values.mean()), float(values.var(ddof=1))
-        variance = within / n
+        mean, variance, skew = float(values.mean()), float(values.var(ddof=1)) / n, 0.0
         if self.design.resamples:
-            ends = np.cumsum(self.pilot.sizes)[:-1]
-            groups = np.split(values, ends)
-            means = np.array([g.mean() for g in groups])
-            spreads = [g.var(ddof=1) for g in groups if len(g) > 1]
-            within = float(np.mean(spreads)) if spreads else 0.0  # groups of single trees
-            between = float(means.var(ddof=1)) - within / float(np.mean(self.pilot.sizes))
-            variance = max(between, 0.0) + within / n
+            variance = self._resampled_variance(values)
         elif voting == "hard":
-            chance = 1.0 - float(binomial_half_cdf(n, mean))
-            return Estimate(mean, variance**0.5, chance)
+            return Estimate(mean, variance**0.5, 1.0 - float(binomial_half_cdf(n, mean)))
+        elif variance > 0.0:
+            skew = float(((values - mean) ** 3).mean()) / (variance * n) ** 1.5
         if variance == 0.0:
             return Estimate(mean, 0.0, float(mean > 0.5))
-        skew = 0.0
-        if not self.design.resamples:
-            skew = float((((values - mean) / within**0.5) ** 3).mean())
         chance = majority_chance((mean - 0.5) / (variance * n) ** 0.5, skew, n)
         return Estimate(mean, variance**0.5, chance)
+
+    def _resampled_variance(self, values: np.ndarray) -> float:
+        """Return the variance of a forest's score if each forest has its own rows.
+
+        It is the variance between the pilot's forests and, for a forest of N trees, that within them.
+        """
+        groups = np.split(values, np.cumsum(self.pilot.sizes)[:-1])
+        spreads = [g.var(ddof=1) for g in groups if len(g) > 1]
+        within = float(np.mean(spreads)) if spreads else 0.0  # groups of single trees
+        between = float(np.var([g.mean() for g in groups], ddof=1)) - within / float(
+            np.mean(self.pilot.sizes)
+        )
+        return max(between, 0.0) + within / self.n_trees
 
 
 def train_order(
@@ -189,11 +192,21 @@ def train_fresh(
     """
     rows = np.arange(len(y)) if first is None else first
     made = []
-    for order in orders(design, len(forest), seed, is_single_tree(forest)):
+    for order in orders_for(forest, design, seed):
         made.append((order, train_order(forest, X, y, rows, design, order, threads)))
         if progress is not None:
             progress(len(made))
     return FreshForests.assembled(forest, design, made)
+
+
+def orders_for(forest: Forest, design: Design, seed: int) -> list[Order]:
+    """Return the forests to train for the certificates of an explained forest."""
+    return orders(design, len(forest), seed, is_single_tree(forest))
+
+
+def joint_fingerprint(fingerprints: Iterable[str]) -> str:
+    """Return one digest of several forests, given their fingerprints."""
+    return hashlib.sha256("".join(fingerprints).encode()).hexdigest()
 
 
 def is_single_tree(forest: Forest) -> bool:
@@ -232,7 +245,7 @@ def train_for_explainer(
     ForestError
         If the rows are not those of the forest, or the scenario needs rows collected later.
     """
-    if Scenario.parse(design.scenario).rows == "all":
+    if design.needs_later_rows:
         raise ForestError(
             f"scenario {design.scenario!r} needs the rows collected later; train the forests with "
             "rc.train_fresh(forest, X, y, design, first=...) and pass them as fresh=..."

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def walk_down(candidates: Iterable[T], passes: Callable[[T], bool]) -> tuple[T | None, int]:
-    """Return the last candidate that passed before the first failure, and the number of tests.
+def walk_down(candidates: Iterable[T], passes: Callable[[T], bool]) -> list[T]:
+    """Return the candidates that pass before the first failure.
 
-    The order must be fixed before any outcome is seen, the safest candidate first. The chance to return a
-    candidate whose hypothesis is true is then at most the size of one test, however many are made: the first
-    such candidate must pass. Walking *up* to the first pass would be many tries at one sample.
+    The order must be fixed before any outcome is seen, the safest candidate first. A false candidate is one
+    that should fail. The chance to return any of them is at most the size of one test, because the first of
+    them must pass. Walking *up* to the first pass would be many tries at one sample.
 
     >>> walk_down([0.9, 0.7, 0.6, 0.8], lambda level: level >= 0.7)
-    (0.7, 3)
+    [0.9, 0.7]
     """
-    last, tests = None, 0
-    for candidate in candidates:
-        tests += 1
-        if not passes(candidate):
-            break
-        last = candidate
-    return last, tests
+    return list(takewhile(passes, candidates))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from robustcf.forest.arrays import ForestError
+from robustcf.forest.arrays import ForestError, join_trees
 from robustcf.forest.forest import Forest
+
+NODES = ("left", "right", "feature", "threshold", "missing_left", "probabilities")
 
 
 def join_forests(forests: Sequence[Forest]) -> Forest:
@@ -24,22 +27,14 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
     for other in forests:
         if other.classes != first.classes or other.n_features != first.n_features:
             raise ForestError("forests with different classes or columns cannot be joined")
-    offsets = np.cumsum([0, *(len(f.left) for f in forests)])
-
-    def shifted(name: str) -> np.ndarray:
-        parts = [getattr(f, name) for f in forests]
-        moved = [np.where(part >= 0, part + o, part) for part, o in zip(parts, offsets, strict=False)]
-        return np.concatenate(moved)
-
-    starts = [f.tree_start[:-1] + o for f, o in zip(forests, offsets, strict=False)]
+    nodes: dict[str, Any] = dict(
+        join_trees([{name: getattr(forest, name) for name in NODES} for forest in forests])
+    )
+    offsets = nodes.pop("tree_start")
+    starts = [f.tree_start[:-1] + o for f, o in zip(forests, offsets[:-1], strict=True)]
     return Forest(
-        tree_start=np.concatenate([*starts, [offsets[-1]]]),
-        left=shifted("left"),
-        right=shifted("right"),
-        feature=np.concatenate([f.feature for f in forests]),
-        threshold=np.concatenate([f.threshold for f in forests]),
-        missing_left=np.concatenate([f.missing_left for f in forests]),
-        probabilities=np.concatenate([f.probabilities for f in forests]),
+        tree_start=np.concatenate([*starts, offsets[-1:]]),
+        **nodes,
         classes=first.classes,
         n_features=first.n_features,
         accepts_missing=first.accepts_missing,

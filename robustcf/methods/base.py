@@ -42,7 +42,6 @@ class Method:
     voting: Voting | None = None  # the votes it counts; None means the explainer's
     design: Design | None = None  # the fresh forests that it needs
     keepable: ClassVar[bool] = True  # whether an earlier point that passes its checks is an answer
-    needs_later_rows: bool = False  # whether rows collected after the training determine its answers
 
     # Every method has these three; they identify its rows in a run's tables.
     if TYPE_CHECKING:
@@ -55,6 +54,11 @@ class Method:
 
         @property
         def parameter(self) -> float | None: ...
+
+    @property
+    def needs_later_rows(self) -> bool:
+        """Whether rows collected after the explained forest's training determine its answers."""
+        return self.design is not None and self.design.needs_later_rows
 
     def threshold(self, n_trees: int) -> float:
         """Return τ(N, α) (eq. 5): the score that the explained forest must give."""

@@ -126,10 +126,6 @@ class Certified(Method):
         return forests_needed(self.alpha, self.delta_each)
 
     @property
-    def needs_later_rows(self) -> bool:  # type: ignore[override]
-        return self.scenario == "evolving"
-
-    @property
     def design(self) -> Design:  # type: ignore[override]
         """The fresh forests that the method needs."""
         return Design(self.scenario, self.forests, self.pool, self.pilot)

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import bdtrc, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
-from robustcf.certificate.bounds import least_agreeing
+from robustcf.certificate.bounds import chance_to_pass
 from robustcf.certificate.certificate import Certificate, judge_point
 from robustcf.certificate.fresh import FreshForests
 from robustcf.certificate.walk import walk_down
@@ -30,7 +30,7 @@ SAFE = 0.98  # the pilot's estimate of the chance that the first level tested pa
 HOPELESS = 0.1  # levels with a smaller chance are not tried
 MOST_LEVELS = 5  # levels that are solved to choose the first one to test
 LARGEST = 8.0  # a larger z-score is a validity of 1 in floating point
-NODES, WEIGHTS = (a for a in np.polynomial.hermite_e.hermegauss(9))
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # averages over a normal error
 
 
 class LevelSearch:
@@ -47,7 +47,6 @@ class LevelSearch:
     ) -> None:
         self.fresh, self.method, self.voting, self.target = fresh, method, voting, target
         self.path = method.path(fresh.n_trees)
-        self.test = method.test_for(voting, len(fresh.certification.trees.classes))
         self.chance = chance
         likely = 0.5 + self.chance.safe * deviation
         self.guess = min(self.path, key=lambda level: abs(level - likely))  # the level to solve first
@@ -63,8 +62,7 @@ class LevelSearch:
             tested[level] = self._tested(ladder, level)
             return tested[level].certified
 
-        walk_down(self._downwards(ladder, first), passes)
-        passed = [level for level, found in tested.items() if found.certified]
+        passed = walk_down(self._downwards(ladder, first), passes)
         chosen = min(passed, key=lambda level: self._answer(ladder, level).objective, default=first)
         return replace(self._answer(ladder, chosen), certificate=tested[chosen])
 
@@ -133,7 +131,13 @@ class LevelSearch:
         point = ladder.encoded(self._answer(ladder, level))
         assert point is not None
         found = judge_point(
-            self.fresh, point, self.target, self.voting, self.method.alpha, self.method.delta_each, self.test
+            self.fresh,
+            point,
+            self.target,
+            self.voting,
+            self.method.alpha,
+            self.method.delta_each,
+            self.chance.test,
         )
         pool = ladder.pool.forest
         score = float(pool.score(point[None, :], self.target, self.voting)[0])
@@ -147,14 +151,12 @@ class PassingChance:
     """
 
     def __init__(self, fresh: FreshForests, voting: Voting, method: Certified) -> None:
-        test = method.test_for(voting, len(fresh.certification.trees.classes))
+        self.test = method.test_for(voting, len(fresh.certification.trees.classes))
         groups = len(fresh.pilot) if fresh.design.resamples else len(fresh.pilot.trees) / fresh.n_trees
         self.error = 1 / math.sqrt(groups)
-        self.forests, self.counts_trees = len(fresh.certification), test != "forests"
-        self.needed = float(ndtri(1 - method.alpha)) - float(ndtri(method.delta_each)) / math.sqrt(
-            self.forests
-        )
-        self.least = least_agreeing(self.forests, method.alpha, method.delta_each)
+        self.method, self.forests = method, len(fresh.certification)
+        margin = float(ndtri(1 - method.delta_each)) / math.sqrt(self.forests)
+        self.needed = float(ndtri(1 - method.alpha)) + margin
         low, high = 0.0, LARGEST
         while high - low > 0.01:
             middle = (low + high) / 2
@@ -162,9 +164,8 @@ class PassingChance:
         self.safe = high
 
     def __call__(self, z: float) -> float:
-        if self.counts_trees:
+        if self.test != "forests":
             return float(ndtr((z - self.needed) / math.hypot(1 / math.sqrt(self.forests), self.error)))
-        if self.least is None:
-            return 0.0
         validity = ndtr(z + self.error * NODES)
-        return float(bdtrc(self.least - 1, self.forests, validity) @ WEIGHTS / WEIGHTS.sum())
+        chances = chance_to_pass(validity, self.forests, self.method.alpha, self.method.delta_each)
+        return float(chances @ WEIGHTS / WEIGHTS.sum())

@@ -24,7 +24,7 @@ ALPHA, DELTA, FORESTS, LEVELS, REPETITIONS = 0.05, 0.05, 100, 10, 20_000
 
 def walked(passes: np.ndarray) -> np.ndarray:
     """Return whether each repetition's walk from the last level down certifies anything."""
-    return np.array([walk_down(range(LEVELS - 1, -1, -1), row.__getitem__)[0] is not None for row in passes])
+    return np.array([bool(walk_down(range(LEVELS - 1, -1, -1), row.__getitem__)) for row in passes])
 
 
 def upper_end(false: int, repetitions: int) -> float:
