@@ -31,7 +31,6 @@ from robustcf.solve.incumbent import find_incumbent
 from robustcf.solve.milp import MilpEngine
 from tests.helpers.by_hand import candidates_of, keeping_rules, solve_by_hand
 from tests.helpers.early_stops import (
-    IMPATIENT,
     check_claims,
     clock_that_strikes,
     impatient,
@@ -48,11 +47,12 @@ from tests.helpers.plausible_by_hand import (
     training_of,
     wanted,
 )
-from tests.helpers.problems import random_problem
+from tests.helpers.problems import IMPATIENT, random_problem
 from tests.helpers.worlds import Score, World, make_worlds, scores_by_model
 
 SETTINGS: tuple[dict[str, float], ...] = (
-    IMPATIENT, {}, IMPATIENT | {"SHRUNK": 0.99}, {"ENUMERATE": 0, "QUICK": 2},
+    IMPATIENT, {}, IMPATIENT | {"SHRUNK": 0.99}, {"PROPAGATE": False, "QUICK": 2},
+    IMPATIENT | {"PROPAGATE": True, "PROPAGATED": 1},
 )  # fmt: skip
 STOPS = 3  # early stops of each question
 NEVER = 10**9

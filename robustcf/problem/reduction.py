@@ -32,13 +32,8 @@ def restrict(problem: Problem, keep: np.ndarray, limit: float) -> Problem:
 
 def choice_within(problem: Problem, cells: np.ndarray) -> np.ndarray | None:
     """Return the choice of the given cells, or None if one was dropped."""
-    choice = np.empty(problem.n_features, dtype=np.int64)
-    for f in range(problem.n_features):
-        where = np.flatnonzero(problem.cell[problem.start[f] : problem.start[f + 1]] == cells[f])
-        if not len(where):
-            return None
-        choice[f] = where[0]
-    return choice
+    choice = _choice_within(problem, cells)
+    return None if (choice < 0).any() else choice
 
 
 def inside(
@@ -50,20 +45,39 @@ def inside(
     """
     if choice is None:
         return None
-    cells = whole.cell[whole.start[:-1] + choice]
-    inner = np.empty(len(choice), dtype=np.int64)
+    inner = _inside(reduced, whole, choice)
+    if (inner < 0).any():
+        return None
+    return inner if not must_reach or reduced.reaches(inner) else None
+
+
+@compiled
+def _choice_within(p, cells):
+    """Return each feature's option with the given cell, -1 if there is none."""
+    choice = np.full(len(cells), -1, dtype=np.int64)
+    for f in range(len(cells)):
+        for o in range(p.start[f], p.start[f + 1]):
+            if p.cell[o] == cells[f]:
+                choice[f] = o - p.start[f]
+                break
+    return choice
+
+
+@compiled
+def _inside(reduced, whole, choice):
+    """Return the same cells in a reduced problem, else the nearest that cost no more, else -1."""
+    inner = np.full(len(choice), -1, dtype=np.int64)
     for f in range(len(choice)):
-        options = reduced.cell[reduced.start[f] : reduced.start[f + 1]]
-        same = np.flatnonzero(options == cells[f])
-        if len(same):
-            inner[f] = same[0]
-        else:  # it was merged: take the nearest option that does not cost more
-            cost = reduced.cost[reduced.start[f] : reduced.start[f + 1]]
-            no_dearer = np.flatnonzero(cost <= whole.cost[whole.start[f] + choice[f]])
-            if not len(no_dearer):
-                return None
-            inner[f] = no_dearer[np.abs(options[no_dearer] - cells[f]).argmin()]
-    return inner if reduced.reaches(inner) or not must_reach else None
+        own = whole.start[f] + choice[f]
+        nearest = np.iinfo(np.int64).max
+        for o in range(reduced.start[f], reduced.start[f + 1]):
+            apart = abs(reduced.cell[o] - whole.cell[own])
+            if apart == 0 or (reduced.cost[o] <= whole.cost[own] and apart < nearest):
+                nearest = apart
+                inner[f] = o - reduced.start[f]
+                if apart == 0:
+                    break
+    return inner
 
 
 @compiled

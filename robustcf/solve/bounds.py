@@ -19,8 +19,8 @@ from robustcf.support.jit import compiled
 
 
 @compiled
-def refresh_segments(F, alive, changed, segalive, dirty):
-    """Update the alive segments of changed features; mark affected trees as dirty."""
+def refresh_segments(F, alive, changed, segalive, stale, also_stale):
+    """Update the alive segments of changed features; mark the affected trees in both lists."""
     for f in range(len(F.start) - 1):
         if not changed[f]:
             continue
@@ -37,7 +37,7 @@ def refresh_segments(F, alive, changed, segalive, dirty):
                         break
                 if gone:
                     segalive[g] = False
-                    dirty[F.slot_tree[s]] = True
+                    stale[F.slot_tree[s]] = also_stale[F.slot_tree[s]] = True
 
 
 @compiled

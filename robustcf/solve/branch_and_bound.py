@@ -1,7 +1,7 @@
-"""The search of robustcf's own engine: compiled branch and bound under prices.
+"""The search of robustcf's own engine: compiled branch and bound with propagation and prices.
 
-1. The problem is reduced. If few choices are cheaper than the best known, each of them is tried.
-2. Otherwise a few rounds of ascent give prices, which filter options, and a short search follows.
+1. The problem is reduced and searched by propagation alone, which closes most problems in a few nodes.
+2. Otherwise a few rounds of ascent give prices, which filter options. A search under these prices follows.
 3. An open problem is priced by a linear relaxation. The relaxation that a grid's demands share comes first;
    it drops options or closes the problem. The problem's own relaxation comes next, and its solution is
    rounded to find a better choice.
@@ -30,21 +30,20 @@ from robustcf.solve.search import (
     MOST,
     REACH,
     Stack,
-    count_cheaper,
     filter_root,
     new_stack,
     run,
     start_search,
-    try_cheaper,
 )
 from robustcf.solve.shared import Shared
 from robustcf.solve.strong_branching import OpenSubtree, split_subtree
 from robustcf.support.tolerances import LEAST_SAVING, MISSING_VOTES
 
-ENUMERATE = 400_000  # most leaf visits spent on trying every cheaper choice
 ROUNDS = 10  # rounds of price ascent before the first filter
-QUICK = 64  # nodes searched under cheap or inherited prices
-BUDGET = 512  # nodes searched under a relaxation's prices before a subtree is priced again
+PROPAGATE = True  # tests set it to False, so that small problems reach the later stages
+PROPAGATED = 100  # nodes searched by propagation alone
+QUICK = 400  # nodes searched under cheap or inherited prices
+BUDGET = 1024  # nodes searched under a relaxation's prices before a subtree is priced again
 SHRUNK = 0.8  # a subtree with a smaller share of options alive becomes a problem of its own
 HEIGHT = 64  # most open nodes of one search, which bounds its memory; further nodes are returned
 SHARES = (0.7, 0.5, 0.3)  # rounding thresholds for a relaxed solution
@@ -75,6 +74,10 @@ class Search:
         return self.goal != CHEAPEST
 
     @property
+    def propagates(self) -> bool:
+        return PROPAGATE and self.goal != MOST  # with the goal MOST, the demand is no condition
+
+    @property
     def must_stop(self) -> bool:
         """Whether the goal or a limit is reached."""
         reached = self.goal == REACH and self.cells is not None
@@ -89,9 +92,11 @@ class Search:
             if not problem.n_leaves:
                 self.try_choice(problem, cheapest(problem))
                 return Finished()
-            if not self.by_votes and self.try_all_cheaper(problem):
-                return Finished()
             F = build_factors(problem, self.units)
+            if self.propagates and self._propagate(problem, F, bound):
+                return Finished()
+            if self.must_stop:
+                return CutShort(bound)
             prices, marginals = self._quick_prices(F)
             bound = max(bound, float(np.minimum.reduceat(marginals, F.start[:-1]).max()))
             if bound >= self.upper - LEAST_SAVING:
@@ -101,17 +106,11 @@ class Search:
                 return self._solve_level(problem, F, OpenSubtree(keep, bound, prices))
             problem = restrict(problem, keep, math.inf)
 
-    def try_all_cheaper(self, problem: Problem) -> bool:
-        """Try every cheaper choice if there are few; return whether that was done."""
-        order = np.lexsort((problem.cost, np.repeat(np.arange(problem.n_features), np.diff(problem.start))))
-        most = ENUMERATE // problem.n_leaves
-        if count_cheaper(problem, order, self.upper, most) > most:
-            return False
-        best = np.zeros(problem.n_features, dtype=np.int64)
-        value = try_cheaper(problem, order, self.upper, best)
-        if value < self.upper:
-            self.upper, self.cells = value, problem.cell[problem.start[:-1] + best]
-        return True
+    def _propagate(self, problem: Problem, F: Factors, bound: float) -> bool:
+        """Search by propagation alone; return whether this closes the problem."""
+        stack, root = new_stack(F, HEIGHT), OpenSubtree(np.ones(len(F.cost), dtype=bool), bound, None)
+        start_search(stack, root.alive, bound)
+        return not self.search_subtree(problem, F, stack, root, PROPAGATED)
 
     def _quick_prices(self, F: Factors) -> tuple[Prices, np.ndarray]:
         lam = np.zeros(len(F.demand))
@@ -200,16 +199,17 @@ class Search:
         self, problem: Problem, F: Factors, stack: Stack, node: OpenSubtree, budget: int
     ) -> list[OpenSubtree]:
         """Search a filtered node; return what is open when the budget is spent."""
-        assert node.prices is not None
-        theta, phi, lam = node.prices
+        priced = node.prices is not None
+        theta, phi, lam = node.prices or (F.cost, F.cost, F.demand)  # any arrays: they are not read
         best = np.zeros(problem.n_features, dtype=np.int64)
         height, seen = 1, 0
         while height and seen < budget and height < HEIGHT - 1 and not self.must_stop:
             before = self.upper
             chunk = min(CHUNK, budget - seen)
             height, self.upper, nodes = run(
-                F, problem, theta, phi, lam, stack, height, self.upper, best, self.goal, chunk
-            )
+                F, problem, theta, phi, lam, priced, self.propagates,
+                stack, height, self.upper, best, self.goal, chunk,
+            )  # fmt: skip
             self.nodes, seen = self.nodes + nodes, seen + nodes
             if self.upper < before:
                 self.cells = problem.cell[problem.start[:-1] + best]

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from robustcf.problem.problem import Problem
+from robustcf.support.jit import compiled
 
 
 class SolverError(RuntimeError):
@@ -103,10 +104,16 @@ class Engine(Protocol):
     ) -> BestScore: ...
 
 
+@compiled
 def cheapest(problem: Problem) -> np.ndarray:
     """Return each feature's cheapest option."""
-    pairs = zip(problem.start[:-1], problem.start[1:], strict=True)
-    return np.array([problem.cost[a:b].argmin() for a, b in pairs], dtype=np.int64)
+    choice = np.zeros(len(problem.start) - 1, dtype=np.int64)
+    for f in range(len(choice)):
+        first = problem.start[f]
+        for o in range(problem.start[f + 1] - first):
+            if problem.cost[first + o] < problem.cost[first + choice[f]]:
+                choice[f] = o
+    return choice
 
 
 def most_votes(problem: Problem) -> np.ndarray:

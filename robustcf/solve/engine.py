@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from robustcf.problem.problem import Problem
-from robustcf.problem.reduction import choice_within, reduce, restrict
+from robustcf.problem.reduction import choice_within, inside, reduce, restrict
 from robustcf.solve.bounds import quick_prices
 from robustcf.solve.branch_and_bound import HEIGHT, Search, reach_search, without_costs
 from robustcf.solve.contract import (
@@ -55,11 +55,12 @@ def compile_kernels() -> None:
     )
     problem = restrict(whole, np.ones(6, dtype=bool), math.inf)
     find_incumbent(problem, cheapest(problem))
+    inside(problem, whole, cheapest(whole))
+    choice_within(problem, problem.cell[:2])
     units, never = vote_units(problem), time.monotonic() + 1e9
     for goal in (MOST, CHEAPEST):
         search = Search(math.inf, goal, units, never)
         reduced = reduce(problem, math.inf)
-        search.try_all_cheaper(reduced)
         F = build_factors(reduced, units)
         quick_prices(F, np.array([1.0]), 1, search.by_votes)
         everything = np.ones(len(F.cost), dtype=bool)

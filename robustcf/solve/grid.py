@@ -67,8 +67,9 @@ def solve_grid(
     for choice in known:
         pool.add(choice)
     at = {demand: problem._replace(demand=_with_first(problem, demand)) for demand in sorted(set(demands))}
-    for p in at.values():
-        if settle(p) is None and (found := find_incumbent(p, cheapest(p))) is not None:
+    settled = {demand: settle(p) for demand, p in at.items()}
+    for demand, p in at.items():
+        if settled[demand] is None and (found := find_incumbent(p, cheapest(p))) is not None:
             pool.add(found)
     nearest, shared = engine.nearest, None
     costs = [cost for p in at.values() if math.isfinite(cost := pool.best(p.demand)[1])]
@@ -79,7 +80,7 @@ def solve_grid(
     for demand, p in at.items():
         if shared is not None:
             shared.set_demand(p.demand)
-        solution = _solve_one(p, pool, nearest, limits, lower)
+        solution = settled[demand] or _solve_one(p, pool, nearest, limits, lower)
         if solution.status == "infeasible":  # every higher demand is infeasible too
             solutions |= {d: solution for d in at if d >= demand}
             break
@@ -97,8 +98,6 @@ def _with_first(problem: Problem, demand: int) -> np.ndarray:
 def _solve_one(
     p: Problem, pool: Pool, nearest: Callable[..., Solution], limits: Limits, lower: Lower
 ) -> Solution:
-    if (settled := settle(p)) is not None:
-        return settled
     incumbent, _ = pool.best(p.demand)
     if incumbent is not None:
         incumbent = improve(p, incumbent)

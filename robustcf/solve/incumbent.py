@@ -5,39 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from robustcf.problem.problem import Problem, holds
-from robustcf.problem.reduction import choice_within, inside, reduce
 from robustcf.support.jit import compiled
-from robustcf.support.tolerances import COST_ROUNDING, FREE_MOVE, LEAST_GAIN
+from robustcf.support.tolerances import FREE_MOVE, LEAST_GAIN
 
 _EXPONENTS = np.array([1.0, 0.6, 1.6])  # weights of a move's cost against its gain
 
 
 def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
-    """Return a cheap choice that reaches the demand, or None if none was found.
+    """Return a cheap choice that reaches the demand, or None if one greedy climb finds none.
 
-    `start` is the starting choice, normally the customer's own. The cost of the first result reduces the
-    problem to cheaper choices, where further climbs and swaps take little time.
+    `start` is the starting choice, normally the customer's own.
     """
     if (np.diff(problem.tree_start) == 0).any():
         return None
-    first, found = _find(problem, np.ascontiguousarray(start), _EXPONENTS[:1])
-    if not found:
-        return None
-    small = reduce(problem, problem.objective(first))
-    best = inside(small, problem, first)
-    again = inside(small, problem, start, must_reach=False)
-    if again is not None:
-        choice, found = _find(small, again, _EXPONENTS[1:])
-        if found and (best is None or small.objective(choice) < small.objective(best)):
-            best = choice
-    if best is None:
-        return np.asarray(first)
-    _shrink(small, best)
-    return choice_within(problem, small.cell[small.start[:-1] + best])
+    choice, found = _find(problem, np.ascontiguousarray(start), _EXPONENTS[:1])
+    return choice if found else None
 
 
 def improve(problem: Problem, choice: np.ndarray) -> np.ndarray:
-    """Make a choice cheaper by local moves while it still reaches the demand."""
+    """Make a choice cheaper by single moves while it still reaches the demand."""
     better = np.ascontiguousarray(choice).copy()
     _shrink(problem, better)
     return better
@@ -88,8 +74,7 @@ def _find(p, start, exponents):
         choice = start.copy()
         if not _climb(p, choice, exponent):
             continue
-        while _back_one(p, choice):
-            pass
+        _shrink(p, choice)
         cost = _cost(p, choice)
         if cost < best_cost:
             best, best_cost, found = choice, cost, True
@@ -189,12 +174,9 @@ def _climb(p, choice, exponent):
 
 @compiled
 def _shrink(p, choice):
-    """Make cost-saving single moves, then pairs (one feature back, another forward)."""
-    for _ in range(50):
-        while _back_one(p, choice):
-            pass
-        if not _swap(p, choice):
-            return
+    """Make cost-saving single moves, the largest saving first."""
+    while _back_one(p, choice):
+        pass
 
 
 @compiled
@@ -210,33 +192,3 @@ def _back_one(p, choice):
     if best_f >= 0:
         choice[best_f] = best_o
     return best_f >= 0
-
-
-@compiled
-def _swap(p, choice):
-    """Move one feature to a cheaper option and repair with another one."""
-    for f in range(len(choice)):
-        mine = choice[f]
-        here = p.cost[p.start[f] + mine]
-        if here <= 0.0:
-            continue
-        best, best_o, best_g, best_r = COST_ROUNDING * here, -1, -1, -1
-        for o in range(p.start[f + 1] - p.start[f]):
-            saved = here - p.cost[p.start[f] + o]
-            if saved <= best:
-                continue
-            choice[f] = o
-            votes = response(p, choice)
-            for g in range(len(choice)):
-                if g == f:
-                    continue
-                there = p.cost[p.start[g] + choice[g]]
-                for r in range(p.start[g + 1] - p.start[g]):
-                    net = saved - (p.cost[p.start[g] + r] - there)
-                    if net > best and _shortfall(p, votes[:, p.start[g] + r]) == 0.0:
-                        best, best_o, best_g, best_r = net, o, g, r
-        choice[f] = mine
-        if best_o >= 0:
-            choice[f], choice[best_g] = best_o, best_r
-            return True
-    return False

@@ -1,4 +1,4 @@
-"""Exact depth-first branch and bound under fixed prices, run in chunks."""
+"""Exact depth-first branch and bound by propagation and under fixed prices, run in chunks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ import numpy as np
 
 from robustcf.problem.problem import votes_at
 from robustcf.solve.bounds import gather, refresh_segments, tree_marginals, workspace
+from robustcf.solve.branching import choose_cut, side_space
 from robustcf.solve.factors import Factors
 from robustcf.solve.incumbent import _cost
+from robustcf.solve.propagation import propagate, scratch_for
 from robustcf.support.jit import compiled
 from robustcf.support.tolerances import LEAST_SAVING
 
-LOOK_AHEAD = 4  # cuts whose bounds are computed at a node
 CHEAPEST, MOST, REACH = 0, 1, 2  # goals: least cost at the demand, most votes, any choice at the demand
 
 
 class Stack(NamedTuple):
-    """Open nodes: options and segments alive, marginals, and trees to update."""
+    """Open nodes: options and segments alive, and what the trees say.
+
+    marginal, least, dirty : prices of segments and trees, and trees whose prices are to be updated.
+    seg_most, tree_most, stale : most votes per condition, and trees whose votes are to be updated.
+    """
 
     alive: np.ndarray
     changed: np.ndarray
@@ -26,18 +31,25 @@ class Stack(NamedTuple):
     marginal: np.ndarray
     least: np.ndarray
     dirty: np.ndarray
+    seg_most: np.ndarray
+    tree_most: np.ndarray
+    stale: np.ndarray
     bound: np.ndarray
 
 
 def new_stack(F: Factors, height: int) -> Stack:
     """Allocate a stack for `height` open nodes."""
     n_options, n_segs, n_trees = len(F.cost), int(F.seg_start[-1]), len(F.tree_start) - 1
+    n_conditions = len(F.unit)
     return Stack(
         np.zeros((height, n_options), dtype=np.bool_),
         np.zeros((height, len(F.start) - 1), dtype=np.bool_),
         np.zeros((height, n_segs), dtype=np.bool_),
         np.zeros((height, n_segs)),
         np.zeros((height, n_trees)),
+        np.zeros((height, n_trees), dtype=np.bool_),
+        np.zeros((height, n_conditions, n_segs), dtype=np.int64),
+        np.zeros((height, n_conditions, n_trees), dtype=np.int64),
         np.zeros((height, n_trees), dtype=np.bool_),
         np.full(height, -np.inf),
     )
@@ -46,7 +58,7 @@ def new_stack(F: Factors, height: int) -> Stack:
 def start_search(stack: Stack, alive: np.ndarray, bound: float) -> None:
     """Make a node the only one on the stack."""
     stack.alive[0], stack.bound[0] = alive, bound
-    stack.segalive[0] = stack.dirty[0] = stack.changed[0] = True
+    stack.segalive[0] = stack.dirty[0] = stack.stale[0] = stack.changed[0] = True
 
 
 @compiled
@@ -56,13 +68,14 @@ def filter_root(F, theta, phi, lam, stack, upper):
 
 
 @compiled
-def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
+def run(F, P, theta, phi, lam, priced, counted, stack, height, upper, best, goal, max_nodes):
     """Search until the stack is empty or full, or `max_nodes` were searched.
 
-    Returns the stack's new height, the best value (its choice is in `best`) and the nodes searched.
+    `priced` says whether prices close nodes, `counted` whether propagation does. Returns the stack's new
+    height, the best value (its choice is in `best`) and the nodes searched.
     """
-    total, aside = np.empty(len(F.cost)), np.empty(len(F.cost))
-    work = workspace(F)
+    total, most = np.empty(len(F.cost)), np.empty((len(F.unit), len(F.cost)), dtype=np.int64)
+    work, scratch, beyond = workspace(F), scratch_for(F), side_space(F)
     choice = np.empty(len(F.start) - 1, dtype=np.int64)
     nodes = 0
     while height > 0 and nodes < max_nodes and height < len(stack.bound) - 1:
@@ -71,30 +84,71 @@ def run(F, P, theta, phi, lam, stack, height, upper, best, goal, max_nodes):
             height -= 1
             continue
         nodes += 1
-        bound = _tighten(F, theta, phi, lam, stack, top, total, work, upper)
-        if bound >= upper - LEAST_SAVING:
-            height -= 1
-            continue
-        for f in range(len(choice)):
-            at = F.start[f]
-            for o in range(F.start[f], F.start[f + 1]):
-                if total[o] < total[at]:
-                    at = o
-            choice[f] = at - F.start[f]
-        value = _value(F, P, choice, goal)
-        if value < upper - LEAST_SAVING:
-            upper = value
-            best[:] = choice
+        bound, floor = stack.bound[top], 0.0
+        if counted:
+            floor = propagate(
+                F, P, stack.alive[top], stack.changed[top], stack.segalive[top], stack.dirty[top],
+                stack.tree_most[top], stack.seg_most[top], stack.stale[top], most, scratch, upper,
+            )  # fmt: skip
+            if floor == np.inf:
+                height -= 1
+                continue
+            if goal == CHEAPEST:
+                bound = max(bound, floor)
+                _cheapest(F, stack.alive[top], F.cost, choice)
+            else:
+                _most_votes(F, stack.alive[top], most, choice)
+            value = _value(F, P, choice, goal)
+            if value < upper - LEAST_SAVING:
+                upper = value
+                best[:] = choice
             if bound >= upper - LEAST_SAVING:
                 height -= 1
                 continue
-        f, cut, low_first = _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper)
+        if priced:
+            bound = max(bound, _tighten(F, theta, phi, lam, stack, top, total, work, upper))
+            if bound < upper - LEAST_SAVING:
+                _cheapest(F, stack.alive[top], total, choice)
+                value = _value(F, P, choice, goal)
+                if value < upper - LEAST_SAVING:
+                    upper = value
+                    best[:] = choice
+            if bound >= upper - LEAST_SAVING:
+                height -= 1
+                continue
+        f, cut, low_first = choose_cut(
+            F, P.demand, stack.alive[top], stack.tree_most[top], most, total, floor, bound, upper,
+            goal == CHEAPEST and counted, counted, priced, beyond,
+        )  # fmt: skip
         if f < 0:  # nothing left to decide
             height -= 1
             continue
-        _split(F, stack, top, height, f, cut, low_first, total, bound)
+        stack.bound[top] = bound
+        _split(F, stack, top, height, f, cut, low_first)
         height += 1
     return height, upper, nodes
+
+
+@compiled
+def _cheapest(F, alive, price, choice):
+    """Set the choice of the options alive with the least price."""
+    for f in range(len(choice)):
+        at = -1
+        for o in range(F.start[f], F.start[f + 1]):
+            if alive[o] and (at < 0 or price[o] < price[at]):
+                at = o
+        choice[f] = at - F.start[f]
+
+
+@compiled
+def _most_votes(F, alive, most, choice):
+    """Set the choice of the options alive with the most votes of the first condition."""
+    for f in range(len(choice)):
+        at = -1
+        for o in range(F.start[f], F.start[f + 1]):
+            if alive[o] and (at < 0 or most[0, o] > most[0, at]):
+                at = o
+        choice[f] = at - F.start[f]
 
 
 @compiled
@@ -118,7 +172,7 @@ def _tighten(F, theta, phi, lam, stack, top, total, work, upper):
     marginal, least, dirty = stack.marginal[top], stack.least[top], stack.dirty[top]
     bound = stack.bound[top]
     for _ in range(3):
-        refresh_segments(F, alive, changed, segalive, dirty)
+        refresh_segments(F, alive, changed, segalive, dirty, stack.stale[top])
         for tree in range(len(dirty)):
             if dirty[tree]:
                 least[tree] = tree_marginals(F, tree, theta, lam, segalive, marginal, work)
@@ -141,62 +195,16 @@ def _tighten(F, theta, phi, lam, stack, top, total, work, upper):
 
 
 @compiled
-def _split(F, stack, top, new, f, cut, low_first, total, bound):
+def _split(F, stack, top, new, f, cut, low_first):
     """Split the top node; a new node above it is searched first."""
     _copy_node(stack, top, new)
     for side in range(2):  # low, high
         at = new if (side == 0) == low_first else top
         stack.changed[at, f] = True
-        cheapest = np.inf
         for o in range(F.start[f], F.start[f + 1]):
             low = o < cut if F.ordered[f] else o == cut
-            if low == (side == 0):
-                cheapest = min(cheapest, total[o])
-            else:
+            if low != (side == 0):
                 stack.alive[at, o] = False
-        stack.bound[at] = max(bound, cheapest)
-
-
-@compiled
-def _branch(F, theta, phi, lam, stack, top, total, aside, work, bound, upper):
-    """Return the feature and cut that raise the bounds of both sides most.
-
-    Also returns whether the low side is searched first.
-
-    Marginals rank one cut per feature; the bounds of the best few are then computed.
-    """
-    n_features = len(F.start) - 1
-    merit, cuts = np.zeros(n_features), np.zeros(n_features, dtype=np.int64)
-    cap = upper - bound
-    for f in range(n_features):
-        merit[f], cuts[f] = _best_cut(F, f, stack.alive[top], total, bound, cap)
-    best, best_f, low_first = -1.0, -1, True
-    for _ in range(LOOK_AHEAD):
-        f = int(np.argmax(merit))
-        if merit[f] <= 0.0:
-            break
-        merit[f] = 0.0
-        low = _bound_of_side(F, theta, phi, lam, stack, top, f, cuts[f], True, aside, work, upper)
-        high = _bound_of_side(F, theta, phi, lam, stack, top, f, cuts[f], False, aside, work, upper)
-        value = _merit(low - bound, high - bound, cap)
-        if value > best:
-            best, best_f, low_first = value, f, low <= high
-        if low >= upper - LEAST_SAVING or high >= upper - LEAST_SAVING:  # one side is closed: take it
-            break
-    return best_f, cuts[best_f], low_first
-
-
-@compiled
-def _bound_of_side(F, theta, phi, lam, stack, top, f, cut, low_side, aside, work, upper):
-    """Return the bound of one side of a cut, computed in the stack's last place."""
-    last = len(stack.bound) - 1
-    _copy_node(stack, top, last)
-    stack.changed[last, f] = True
-    for o in range(F.start[f], F.start[f + 1]):
-        low = o < cut if F.ordered[f] else o == cut
-        if low != low_side:
-            stack.alive[last, o] = False
-    return _tighten(F, theta, phi, lam, stack, last, aside, work, upper)
 
 
 @compiled
@@ -207,87 +215,7 @@ def _copy_node(stack, source, target):
     stack.marginal[target] = stack.marginal[source]
     stack.least[target] = stack.least[source]
     stack.dirty[target] = stack.dirty[source]
+    stack.seg_most[target] = stack.seg_most[source]
+    stack.tree_most[target] = stack.tree_most[source]
+    stack.stale[target] = stack.stale[source]
     stack.bound[target] = stack.bound[source]
-
-
-@compiled
-def _best_cut(F, f, alive, total, bound, cap):
-    """Return a feature's best cut by its marginals; the merit is 0 if it is decided."""
-    first, last = F.start[f], F.start[f + 1]
-    best, best_cut, count, at = 0.0, -1, 0, first
-    for o in range(first, last):
-        count += alive[o]
-        if total[o] < total[at]:
-            at = o
-    if count < 2:
-        return best, best_cut
-    if not F.ordered[f]:
-        others = np.inf
-        for o in range(first, last):
-            if o != at:
-                others = min(others, total[o])
-        return _merit(total[at] - bound, others - bound, cap), at
-    right = np.empty(last - first)  # least bound of the options from here on
-    running = np.inf
-    for o in range(last - 1, first - 1, -1):
-        running = min(running, total[o])
-        right[o - first] = running
-    left = np.inf
-    for o in range(first, last - 1):
-        left = min(left, total[o])
-        if alive[o] and right[o + 1 - first] < np.inf:
-            value = _merit(left - bound, right[o + 1 - first] - bound, cap)
-            if value > best:
-                best, best_cut = value, o + 1
-    return best, best_cut
-
-
-@compiled
-def _merit(a, b, cap):
-    return max(min(a, cap), 1e-3 * cap) * max(min(b, cap), 1e-3 * cap)
-
-
-@compiled
-def count_cheaper(P, order, upper, most):
-    """Return how many choices cost less than `upper`, counted up to `most`."""
-    return _walk_cheaper(P, order, upper, np.empty(len(P.start) - 1, dtype=np.int64), most, False)[1]
-
-
-@compiled
-def try_cheaper(P, order, upper, best):
-    """Try all choices cheaper than `upper`; return the best value, set `best`."""
-    return _walk_cheaper(P, order, upper, best, np.iinfo(np.int64).max, True)[0]
-
-
-@compiled
-def _walk_cheaper(P, order, upper, best, most, evaluate):
-    """Visit every choice cheaper than `upper`, options by increasing cost."""
-    n = len(P.start) - 1
-    rest = np.zeros(n + 1)  # what the later features cost at least
-    for f in range(n - 1, -1, -1):
-        rest[f] = rest[f + 1] + P.cost[order[P.start[f]]]
-    at = np.full(n, -1, dtype=np.int64)
-    spent = np.zeros(n + 1)
-    choice = np.empty(n, dtype=np.int64)
-    count, f = 0, 0
-    while f >= 0 and count <= most:
-        at[f] += 1
-        if P.start[f] + at[f] >= P.start[f + 1]:
-            at[f] = -1
-            f -= 1
-            continue
-        option = order[P.start[f] + at[f]]
-        spent[f + 1] = spent[f] + P.cost[option]
-        if spent[f + 1] + rest[f + 1] >= upper - LEAST_SAVING:  # and so are the dearer ones
-            at[f] = -1
-            f -= 1
-            continue
-        choice[f] = option - P.start[f]
-        if f < n - 1:
-            f += 1
-            continue
-        count += 1
-        if evaluate and np.all(votes_at(P, choice) >= P.demand):
-            upper = spent[n]
-            best[:] = choice
-    return upper, count

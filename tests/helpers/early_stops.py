@@ -21,8 +21,6 @@ from robustcf.solve.highs import Highs
 from robustcf.solve.milp import MilpResult
 from tests.helpers.plausible_by_hand import Expected
 
-IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "HEIGHT": 4, "CHUNK": 2, "ENUMERATE": 0}
-
 
 @contextmanager
 def clock_that_strikes(look: int) -> Iterator[None]:

@@ -18,7 +18,7 @@ from robustcf.problem.problem import Problem
 from robustcf.problem.reduction import restrict
 from robustcf.schema.encode import encode, read_rows
 
-IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "HEIGHT": 4, "CHUNK": 2}
+IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "HEIGHT": 4, "CHUNK": 2, "PROPAGATE": False}
 
 
 def credit_problems(n_trees: int, depth: int, rows: int, tau: float, voting: str = "soft") -> list[Problem]:

@@ -15,9 +15,8 @@ from robustcf.problem.problem import Problem
 from robustcf.schema.encode import encode
 from robustcf.solve import Limits, branch_and_bound, engine, get_engine
 from robustcf.solve.grid import highest_score, solve_grid
+from tests.helpers.problems import IMPATIENT
 from tests.helpers.worlds import make_worlds
-
-IMPATIENT = {"ROUNDS": 0, "QUICK": 1, "BUDGET": 2, "HEIGHT": 4, "CHUNK": 2, "ENUMERATE": 0}
 
 
 @cache

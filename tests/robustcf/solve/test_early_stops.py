@@ -19,8 +19,8 @@ from robustcf.solve import Limits, get_engine
 from robustcf.solve.contract import CutShort, Finished, Solution, cheapest
 from robustcf.solve.grid import solve_grid
 from tests import stop_campaign
-from tests.helpers.early_stops import IMPATIENT, clock_that_strikes, impatient
-from tests.helpers.problems import random_problem
+from tests.helpers.early_stops import clock_that_strikes, impatient
+from tests.helpers.problems import IMPATIENT, random_problem
 from tests.stop_campaign import FAMILIES, bare_problems, stopped_questions
 
 

@@ -26,9 +26,9 @@ from tests.helpers.problems import (
         {},
         IMPATIENT,
         IMPATIENT | {"SHRUNK": 0.99},
-        IMPATIENT | {"ENUMERATE": 0},
-        {"ENUMERATE": 0, "HEIGHT": 3, "QUICK": 50},
-        {"ENUMERATE": 0, "SHRUNK": 0.99, "ROUNDS": 3},
+        IMPATIENT | {"PROPAGATE": True, "PROPAGATED": 1},
+        {"PROPAGATE": False, "HEIGHT": 3, "QUICK": 50},
+        {"PROPAGATE": False, "SHRUNK": 0.99, "ROUNDS": 3},
     ],
 )
 def test_engine_equals_oracle_on_bare_problems(
@@ -103,7 +103,7 @@ def test_limit_leaves_a_point_and_a_valid_bound() -> None:
 
 
 def test_a_limit_on_nodes_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (IMPATIENT | {"ENUMERATE": 0}).items():
+    for name, value in IMPATIENT.items():
         monkeypatch.setattr(branch_and_bound, name, value)
     rng = np.random.default_rng(11)
     own, oracle, cut_short = engine.OwnEngine(), get_engine("oracle"), 0
@@ -123,7 +123,7 @@ def test_the_bound_at_a_limit_counts_the_halves_nobody_looked_at() -> None:
     start = find_incumbent(problem, cheapest(problem))
     assert start is not None
     problem, own = reduce(problem, problem.objective(start)), get_engine("engine")
-    early, later, truth = (own.nearest(problem, Limits(nodes=n)) for n in (100, 400, math.inf))
+    early, later, truth = (own.nearest(problem, Limits(nodes=n)) for n in (100, 150, math.inf))
     assert (early.status, later.status, truth.status) == ("feasible", "feasible", "optimal")
     assert early.lower_bound < later.lower_bound < truth.objective
 
@@ -153,7 +153,7 @@ def test_time_that_ends_within_a_relaxation_costs_the_proof_and_nothing_else(
     clock = time.monotonic
     monkeypatch.setattr(branch_and_bound.Relaxation, "bound", watched)
     monkeypatch.setattr(branch_and_bound.time, "monotonic", lambda: clock() + 1e6 * struck)
-    monkeypatch.setattr(branch_and_bound, "ENUMERATE", 0)
+    monkeypatch.setattr(branch_and_bound, "PROPAGATE", False)
     monkeypatch.setattr(branch_and_bound, "BUDGET", 8)
     answer = own.nearest(problem, Limits(), start)
     assert struck
@@ -164,7 +164,7 @@ def test_time_that_ends_within_a_relaxation_costs_the_proof_and_nothing_else(
 
 def test_whenever_the_clock_strikes_nothing_false_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time ends at the k-th look at the clock, for every early k; relaxations then get no time at all."""
-    for name, value in (IMPATIENT | {"ENUMERATE": 0}).items():
+    for name, value in IMPATIENT.items():
         monkeypatch.setattr(branch_and_bound, name, value)
     rng = np.random.default_rng(29)
     own, oracle, clock, cut_short, looks = engine.OwnEngine(), get_engine("oracle"), time.monotonic, 0, 0

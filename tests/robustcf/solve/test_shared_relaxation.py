@@ -19,8 +19,6 @@ from robustcf.solve.incumbent import find_incumbent
 from robustcf.support.tolerances import LEAST_SAVING
 from tests.helpers.problems import IMPATIENT, continuous_problems, credit_problems, random_problem
 
-UNAIDED = IMPATIENT | {"ENUMERATE": 0}
-
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
@@ -47,7 +45,7 @@ def demands_of(problem: Problem, count: int) -> list[int]:
     return [int(d) for d in np.linspace(low + 1, most + 1, count)]
 
 
-@pytest.mark.parametrize("patience", [{}, UNAIDED, UNAIDED | {"SHRUNK": 0.99}])
+@pytest.mark.parametrize("patience", [{}, IMPATIENT, IMPATIENT | {"SHRUNK": 0.99}])
 def test_grids_of_random_problems_equal_the_oracle(
     patience: dict[str, float], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +75,7 @@ def test_grids_of_random_problems_equal_the_oracle(
 def test_grids_of_customers_equal_single_solves(
     made: Callable[[], list[Problem]], asked: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branch_and_bound, "ENUMERATE", 0)
+    monkeypatch.setattr(branch_and_bound, "PROPAGATE", False)
     monkeypatch.setattr(branch_and_bound, "QUICK", 1)
     monkeypatch.setattr(shared, "WIDER", 10)
     own = get_engine("engine")
