@@ -86,6 +86,18 @@ def test_explain_certifies_if_asked() -> None:
     assert claimed in found["text"]
 
 
+def test_explain_lets_the_certificates_of_several_alphas_hold_together() -> None:
+    arguments = ("explain", "synthetic-credit", "--row", "804", "--trees", "10", "--no-menu", "--json")
+    alphas = ("--alpha", "0.2", "--alpha", "0.3")
+    answers = json.loads(run(*arguments, *alphas, "--certify", "--joint"))["answers"]
+    given = [answer["certificate"] for answer in answers if answer["certificate"] is not None]
+    assert [(one["alpha"], one["delta"], one["tests"]) for one in given] == [(0.2, 0.025, 2), (0.3, 0.025, 2)]
+    assert all("all 2 certificates hold together with confidence 0.95" in one["text"] for one in given)
+    result = CliRunner().invoke(app, [*arguments, "--joint"])
+    assert result.exit_code == 2
+    assert "--joint needs --certify" in result.output
+
+
 def test_explain_is_reproducible() -> None:
     arguments = ("explain", "synthetic-credit", "--row", "804", "--trees", "20", "--json")
     first, second = (json.loads(run(*arguments))["answers"][0] for _ in range(2))
