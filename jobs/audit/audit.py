@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from robustcf import Explainer, Forest, Schema
+from robustcf.methods.joint import joint_tests
 
 from ..driver import Run, Work, drive
 from ..inputs.config import AuditConfig
 from ..inputs.errors import BadInput, reporting_bad_input
-from ..inputs.method_tables import check_certificates, check_forest, check_tests, methods_of
+from ..inputs.method_tables import (
+    check_certificates,
+    check_forest,
+    check_tests,
+    methods_of,
+    settled_methods,
+)
 from ..inputs.model_file import ModelFile, model_and_schema
 from ..inputs.tables import Plan, plan_table
 from ..run.detectors import store_from, uses_isolation
@@ -124,7 +131,8 @@ class AuditWork(Work):
     def plan(self, run: Run) -> int:
         manifest = run.manifest
         self.forest_ref = run.tasks.put(self.forest)
-        self.training_ref = self._load_training(run)
+        self.training_ref, training = self._load_training(run)
+        settle = partial(self._settle, run, training)
         self.first_pass = FirstPass(
             run.folder,
             run.tasks,
@@ -135,26 +143,40 @@ class AuditWork(Work):
             self.forest_ref,
         )
         if "plan" not in manifest:
-            manifest |= self.first_pass.plan(self.config.shard, partial(self._pilot, run), self._check_tests)
+            manifest |= self.first_pass.plan(self.config.shard, partial(self._pilot, run), settle)
+        else:
+            settle(manifest["plan"].get("denied", 0))
         self.numbers = {shard_name(k): k for k in range(2 ** manifest["plan"]["bits"])}
         rows: int = manifest["plan"]["rows"]
         return rows
 
-    def _load_training(self, run: Run) -> Any:
-        """Return a reference to the training rows, or None.
-
-        Refuse to resume a run that would give other answers than it has given so far.
-        """
+    def _load_training(self, run: Run) -> tuple[Any, Any]:
+        """Return a reference to the training rows and their digests; both are None without such rows."""
         ref, digest = None, None
         if self.config.training is not None:
             ref = run.tasks.start(load_training, self.config.training, self.schema, self.forest_ref)
             digest = run.tasks.result(run.tasks.start(digests, ref))
         run.refuse_change("training_hash", digest, "the training rows have")
+        return ref, digest
+
+    def _settle(self, run: Run, training: Any, denied: int) -> None:
+        """Settle what determines the answers, once the number of rejected customers is known.
+
+        Refuse to make more certificates than share δ, and to resume a run that would give other answers than
+        it has given so far.
+        """
+        asked = self.question.methods
+        check_tests(asked, denied, "rejected customers")
+        classes = len(self.forest.classes)
+        settled = settled_methods(asked, denied, "rejected customers", self.question.voting, classes)
+        if (tests := joint_tests(asked, denied)) is not None:
+            run.refuse_change("joint_tests", tests, "the number of joint certificates has")
+        self.question = replace(self.question, methods=settled)
         self.answer_keys = tuple(
             self.question.answer_keys(
                 self.forest.fingerprint,
                 self.schema.fingerprint,
-                digest,
+                training,
                 run.manifest["versions"],
             )
         )
@@ -164,20 +186,6 @@ class AuditWork(Work):
             for method, key in zip(self.question.keys, self.answer_keys, strict=True)
         ]
         run.refuse_change("answer_keys", noted, "what determines the answers has")
-        return ref
-
-    def _check_tests(self, denied: int) -> None:
-        """Refuse to make more certificates than share δ; say how many forests shared ones need."""
-        methods = self.question.methods
-        check_tests(methods, denied, "rejected customers")
-        for method in methods:
-            if method.design is not None and method.tests > 1:
-                print(
-                    f"robustcf: {method.title}: {method.tests:,} certificates share δ; at least "
-                    f"{method.forests_needed} of {method.forests} certification forests are needed",
-                    file=sys.stderr,
-                    flush=True,
-                )
 
     def _pilot(self, run: Run, plan: dict[str, Any]) -> float:
         """Return the measured seconds per rejected customer."""

@@ -46,12 +46,12 @@ class FirstPass:
         self,
         sharding: Sharding,
         pilot: Callable[[dict[str, Any]], float],
-        check: Callable[[int], None],
+        settle: Callable[[int], None],
     ) -> dict[str, Any]:
         """Read all customers; return the plan of the shards and checksums of the rows.
 
-        The checksums do not depend on the order of the rows. `check` may refuse the number of rejected
-        customers. `pilot` measures the seconds per rejected customer.
+        The checksums do not depend on the order of the rows. `settle` is told the number of rejected
+        customers, and may refuse it. `pilot` measures the seconds per rejected customer.
         """
         self.folder.remove("_work")
         try:
@@ -67,7 +67,7 @@ class FirstPass:
                 "invalid": sum(s.invalid for s in found),
                 "pieces": [name for s in found for name in s.pieces],
             }
-            check(plan["denied"])
+            settle(plan["denied"])
             plan["bits"] = self._bits(plan, sharding, pilot)
         except BadInput:
             self.folder.remove("_work")  # this run has written nothing else

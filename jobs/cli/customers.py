@@ -66,6 +66,9 @@ def explain(
             help="Also find a change that fresh forests certify; trains them on the training rows.",
         ),
     ] = False,
+    joint: Annotated[
+        bool, typer.Option("--joint", help="The certificates of all α hold together: they share δ.")
+    ] = False,
     naive: Annotated[
         bool, typer.Option("--naive", help="Also show the nearest change without margin.")
     ] = False,
@@ -100,11 +103,23 @@ def explain(
         raise BadInput("--model and --customers must be used together")
     if (training is None) != (label is None):
         raise BadInput("--training and --label must be used together")
+    if joint and not certify:
+        raise BadInput("--joint needs --certify")
     if (row is None) == (customer is None):
         raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
     request = Request(
-        tuple(alpha or [0.05]), naive, target, seed, solver, time_limit, menu, measured, plot, certify
+        tuple(alpha or [0.05]),
+        naive,
+        target,
+        seed,
+        solver,
+        time_limit,
+        menu,
+        measured,
+        plot,
+        certify,
+        joint,
     )
     with reporting_bad_input():
         if model is not None and customers is not None:

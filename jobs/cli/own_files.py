@@ -66,6 +66,9 @@ def validate(
         float | None,
         typer.Option(help="Probability that a certificate is wrong, in (0, 1). Default: 0.05."),
     ] = None,
+    joint: Annotated[
+        bool, typer.Option("--joint", help="All certificates of the table hold together: they share δ.")
+    ] = False,
     seed: Seed = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads per task.")] = 1,
     address: Address = None,
@@ -81,6 +84,8 @@ def validate(
         raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
     if delta is not None and not certify:
         raise BadInput("--delta needs --certify")
+    if joint and not certify:
+        raise BadInput("--joint needs --certify")
     if certify and training is None:
         raise BadInput("--certify needs the training rows: use --training and --label")
     with reporting_failures():
@@ -88,7 +93,7 @@ def validate(
         from ..validate.certify import Certifying
         from ..validate.points import PointsRequest, validate_points
 
-        certifying = Certifying(alpha, 0.05 if delta is None else delta) if certify else None
+        certifying = Certifying(alpha, 0.05 if delta is None else delta, joint) if certify else None
         scenarios = tuple(scenario or ["same-data"])
         count = forests or (100 if certify else 20)
         rows = None if training is None or label is None else Training(training, label)

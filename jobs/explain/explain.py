@@ -54,6 +54,7 @@ class Request:
     forests: int = 0
     plot: str | None = None
     certify: bool = False
+    joint: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
         asked: list[Method] = [Naive()] if request.naive else []
         asked += [DirectSAA(alpha) for alpha in request.alphas]
         certified = [Certified(alpha) for alpha in request.alphas] if request.certify else []
+        if request.joint:
+            certified = [method.shared_by(len({*certified})) for method in certified]
         asked += certified
         menu: list[Method] = []
         if request.menu or request.plot is not None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robustcf.certificate.bounds import forests_needed
+from robustcf.certificate.certificate import together
+from robustcf.methods.joint import settle_joint
 
 from .errors import BadInput
 
@@ -103,9 +106,10 @@ def check_forest(methods: Sequence[Any], voting: str, n_classes: int) -> None:
 def check_tests(methods: Sequence[Any], customers: int, whom: str) -> None:
     """Refuse methods that share δ among fewer certificates than the run may make.
 
-    `tests = 1` makes a claim about each customer alone, so it is never too small.
+    `tests = 1` makes a claim about each customer alone, so it is never too small. Joint methods set their own
+    number, see `settled_methods`.
     """
-    certified = [method for method in methods if method.design is not None]
+    certified = [method for method in methods if method.design is not None and not method.joint]
     made = customers * len(certified)
     for method in certified:
         if 1 < method.tests < made:
@@ -115,3 +119,31 @@ def check_tests(methods: Sequence[Any], customers: int, whom: str) -> None:
                 f"{len(certified)} certified method{'s' * (len(certified) > 1)} make up to {made:,} "
                 f"certificates; set tests = {made}, which needs at least {needed} forests"
             )
+
+
+def settled_methods(
+    methods: Sequence[Any], customers: int, whom: str, voting: str, n_classes: int
+) -> tuple[Any, ...]:
+    """Return the methods with the δ of joint ones divided among all certificates that the run may make.
+
+    Refuse certification forests that are too few for so many certificates. Say how many are needed.
+    """
+    try:
+        settled: tuple[Any, ...] = settle_joint(methods, customers)
+        for method in settled:
+            method.check_forest(method.voting or voting, n_classes)
+    except ValueError as error:
+        raise BadInput(f"method 'certified': joint = true with {customers:,} {whom}: {error}") from None
+    for method in settled:
+        if method.design is not None and method.tests > 1:
+            test = method.test_for(method.voting or voting, n_classes)
+            _say_shared(method, counts_forests=test == "forests")
+    return settled
+
+
+def _say_shared(method: Any, counts_forests: bool) -> None:
+    said = f"robustcf: {method.title}: {together(method.delta_each, method.tests)}"
+    if counts_forests:
+        said += f"; at least {method.forests_needed} certification forests are needed, {method.granting}"
+        said += f"; this run has {method.forests}"
+    print(said, file=sys.stderr, flush=True)

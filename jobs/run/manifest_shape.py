@@ -131,6 +131,7 @@ class Manifest:
     shards: Mapping[Annotated[StrictStr, AfterValidator(_inside)], Shard]
     counts: Mapping[StrictStr, Count]
     seed: OptionalCount = None
+    joint_tests: OptionalCount = None  # certificates that hold together
     versions: Texts = None
     resumed_with: Texts = None
     validation: Text = None

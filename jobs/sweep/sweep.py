@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from robustcf.datasets import Dataset
+from robustcf.methods.joint import joint_tests
 
 from ..driver import Run, Work, drive
 from ..inputs.config import SweepConfig
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input
-from ..inputs.method_tables import check_forest, check_tests, methods_of
+from ..inputs.method_tables import check_forest, check_tests, methods_of, settled_methods
 from ..run.folder import RunFolder
 from ..run.planned import digest_of, run_fingerprint
 from ..run.question import Question
@@ -54,7 +56,11 @@ def _read_inputs(
             )
     work = SweepWork(config, data, lenders, title)
     check_forest(work.question.methods, config.sweep.voting, n_classes=2)
-    check_tests(work.question.methods, len(work.units) * config.sweep.rows, "explained rows")
+    asked, rows = work.question.methods, len(work.units) * config.sweep.rows
+    check_tests(asked, rows, "explained rows")
+    work.joint_tests = joint_tests(asked, rows)
+    settled = settled_methods(asked, rows, "explained rows", config.sweep.voting, n_classes=2)
+    work.question = replace(work.question, methods=settled)
     return work
 
 
@@ -89,6 +95,7 @@ class SweepWork(Work):
             for unit in [Unit(name, simulation, n_trees)]
         }
         self.forest_refs: dict[Unit, Any] = {}
+        self.joint_tests: int | None = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -96,6 +103,8 @@ class SweepWork(Work):
 
     def plan(self, run: Run) -> int:
         self.data_refs = {name: run.tasks.put(d) for name, d in self.data.items()}
+        if self.joint_tests is not None:
+            run.refuse_change("joint_tests", self.joint_tests, "the number of joint certificates has")
         fingerprint = run_fingerprint(run.manifest)
         job = SweepJob(
             run.folder, self.config.sweep, self.question, self.config.seed, self.lenders, fingerprint

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robustcf.certificate.bounds import forests_needed, lower_bound
+from robustcf.certificate.bounds import enough_forests, forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
 from robustcf.forest.forest import Forest
 from robustcf.validate import Scenario
@@ -30,20 +30,43 @@ CERTIFICATE_COLUMNS = [
 
 @dataclass(frozen=True)
 class Certifying:
-    """The error probabilities of a certificate."""
+    """The error probabilities of a certificate.
+
+    If `joint`, all certificates of the table hold together with confidence 1 - δ. `tests` is their number.
+    """
 
     alpha: float
     delta: float
+    joint: bool = False
+    tests: int = 1
+
+    @property
+    def delta_each(self) -> float:
+        """The share of δ that one certificate has."""
+        return self.delta / self.tests
+
+    def settled(self, points: int, validation: Validation) -> Certifying:
+        """Return this with δ divided among the points and scenarios, if the certificates are joint.
+
+        Refuse too few forests, before any is trained.
+        """
+        if not self.joint:
+            return self
+        settled = replace(self, tests=max(points * len(validation.scenarios), 1))
+        settled.check(validation)
+        return settled
 
     def check(self, validation: Validation) -> None:
         """Refuse what can certify nothing."""
         if not 0 < self.delta < 1:
             raise BadInput(f"--delta is {self.delta}; it must lie strictly between 0 and 1")
-        needed = forests_needed(self.alpha, self.delta)
+        needed = forests_needed(self.alpha, self.delta_each)
         if validation.forests < needed:
+            shared = f" shared by {self.tests:,} tests" if self.tests > 1 else ""
+            more = f"; {enough_forests(self.alpha, self.delta_each)}" if shared else ""
             raise BadInput(
-                f"--forests is {validation.forests}; at alpha = {self.alpha:g} and delta = {self.delta:g}, "
-                f"a certificate needs at least {needed}"
+                f"--forests is {validation.forests}; at alpha = {self.alpha:g} and delta = {self.delta:g}"
+                f"{shared}, a certificate needs at least {needed}{more}"
             )
         for name in validation.scenarios:
             if Scenario.parse(name).rows == "all":
@@ -55,13 +78,13 @@ class Certifying:
     def columns(self, valid: np.ndarray) -> dict[str, Any]:
         """Return a point's certificate, given which certification forests agree."""
         agreeing, forests = int(valid.sum()), len(valid)
-        bound = lower_bound(agreeing, forests, self.delta)
+        bound = lower_bound(agreeing, forests, self.delta_each)
         return {
             "certified": bound >= 1 - self.alpha,
             "agreeing": agreeing,
             "certification_forests": forests,
             "certificate_lower_bound": bound,
-            "delta": self.delta,
+            "delta": self.delta_each,
         }
 
     def claims(self, table: pa.Table, n_trees: int) -> list[str]:
@@ -69,7 +92,8 @@ class Certifying:
         found = []
         for name in table["scenario"].drop_null().unique().to_pylist():
             own = table.filter(pc.equal(table["scenario"], name))["certified"]
-            sentence = claim(self.alpha, self.delta, name, Scenario.parse(name).n_trees or n_trees)
+            size = Scenario.parse(name).n_trees or n_trees
+            sentence = claim(self.alpha, self.delta_each, name, size, tests=self.tests)
             found.append(f"{pc.sum(own).as_py()} of {len(own)} points certified for {name}: {sentence}")
         return found
 

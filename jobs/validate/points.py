@@ -105,6 +105,9 @@ def validate_points(request: PointsRequest, address: str | None = None) -> tuple
     read = read_rows(schema, table.select(list(schema.names)).to_pandas(), missing=forest.accepts_missing)
     usable = np.flatnonzero([reason is None for reason in read.reasons])
     points = encode(schema, read.numbers[usable])
+    certifying = request.certifying
+    if certifying is not None:
+        certifying = certifying.settled(len(points), request.validation)
     measured: list[tuple[str | None, Sequence[int], np.ndarray]] = [(None, (), np.zeros((len(points), 0)))]
     if request.training is not None:
         with session(address, request.threads) as ray:
@@ -120,13 +123,13 @@ def validate_points(request: PointsRequest, address: str | None = None) -> tuple
             continue
         for name, seeds, valid in measured:
             row = head | scores[position[i]] | _measure(name, seeds, valid[position[i]])
-            if request.certifying is not None:
-                row |= request.certifying.columns(valid[position[i]])
+            if certifying is not None:
+                row |= certifying.columns(valid[position[i]])
             rows.append(row)
-    columns = POINTS if request.certifying is None else pa.schema([*POINTS, *CERTIFICATE_COLUMNS])
+    columns = POINTS if certifying is None else pa.schema([*POINTS, *CERTIFICATE_COLUMNS])
     result = pa.Table.from_pylist(rows, columns)
     _write(request.output, result)
-    claims = [] if request.certifying is None else request.certifying.claims(result, len(forest))
+    claims = [] if certifying is None else certifying.claims(result, len(forest))
     return result, claims
 
 

@@ -95,9 +95,22 @@ class Records:
     def _methods(self) -> list[Any]:
         """Return the methods of the stored config."""
         try:
-            return methods_of(SimpleNamespace(method=self.take("config", "method", list)))
+            return self._settled(methods_of(SimpleNamespace(method=self.take("config", "method", list))))
         except (BadInput, TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"config.method: {first_line(error)}") from None
+
+    def _settled(self, methods: list[Any]) -> list[Any]:
+        """Return the methods; joint ones divide δ among all certificates that the run may make."""
+        joint = sum(method.joint for method in methods)
+        stored, tests = self.manifest.get("joint_tests"), None
+        if joint and self.kind == "audit":
+            tests = joint * int(self.take("plan", "denied", int))
+        elif joint:
+            grid = self.take("config", "sweep", dict)
+            units = len(self.take("data_hash", dict)) * len(grid["trees"]) * grid["simulations"]
+            tests = joint * units * int(self.take("config", "sweep", "rows", int))
+        self.findings.expect("certificate", "manifest.json: joint_tests", stored, tests)
+        return [m.shared_by(tests) if m.joint and tests is not None else m for m in methods]
 
     def _demands(self) -> list[Demand]:
         """Return the parameters of each method, as the checks use them."""

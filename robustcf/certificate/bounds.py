@@ -14,6 +14,8 @@ from scipy.special import bdtrc, betaincinv, ndtr, ndtri
 
 from robustcf.thresholds import binomial_half_cdf
 
+NEARLY_ALL = 0.98  # the chance of a safe point to pass, see `granting_forests`
+
 
 def lower_bound(agreeing: int, trials: int, delta: float) -> float:
     """Return the exact one-sided Clopper-Pearson lower bound of a share.
@@ -38,6 +40,33 @@ def forests_needed(alpha: float, delta: float) -> int:
     while lower_bound(m, m, delta) < 1 - alpha:
         m += 1
     return m
+
+
+def granting_forests(alpha: float, delta: float) -> tuple[int, float]:
+    """Return about how many forests grant nearly all certificates, and the true validity assumed.
+
+    Nearly all means that a point with this validity passes with probability `NEARLY_ALL`.
+
+    >>> granting_forests(0.05, 0.05 / 1000)
+    (598, 0.99)
+    """
+    validity = max(0.99, 1 - alpha / 5)  # a point with a validity below 1 - α must not pass
+    forests, failures = forests_needed(alpha, delta), 0  # the least forests that may have so many failures
+    while bdtrc(forests - failures - 1, forests, validity) < NEARLY_ALL:
+        failures += 1
+        while lower_bound(forests - failures, forests, delta) < 1 - alpha:
+            forests += 1
+    return forests, validity
+
+
+def enough_forests(alpha: float, delta: float) -> str:
+    """Return `granting_forests` as text.
+
+    >>> enough_forests(0.05, 0.05 / 1000)
+    'about 598 grant nearly all certificates, at a true validity of 0.99'
+    """
+    forests, validity = granting_forests(alpha, delta)
+    return f"about {forests} grant nearly all certificates, at a true validity of {validity:g}"
 
 
 @cache

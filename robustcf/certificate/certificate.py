@@ -29,6 +29,8 @@ class Certificate:
         claim is 1 - `alpha` and not this bound, because the level was selected by looking at such bounds.
     alpha, delta : float
         `delta` after its division among simultaneous certificates.
+    tests : int
+        The number of certificates that hold together with confidence 1 - `tests` · `delta`.
     scenario : str
     n_trees : int
         Size of a retrained forest.
@@ -53,10 +55,11 @@ class Certificate:
     level: float = float("nan")
     pool_score: float = float("nan")
     pool_trees: int = 0
+    tests: int = 1
 
     def __str__(self) -> str:
         if self.certified:
-            return claim(self.alpha, self.delta, self.scenario, self.n_trees, self.test)
+            return claim(self.alpha, self.delta, self.scenario, self.n_trees, self.test, self.tests)
         return (
             f"not certified: {self.agreeing} of {self.forests} certification forests agree; at confidence "
             f"{1 - self.delta:.4g} this shows only a probability of at least {self.lower_bound:.3g}"
@@ -66,11 +69,22 @@ class Certificate:
 _ROWS = {"evolving": "on the data with later rows added", "bootstrap": "on a bootstrap of the data"}
 
 
-def claim(alpha: float, delta: float, scenario: str, n_trees: int | None, test: Test = "forests") -> str:
+def claim(
+    alpha: float,
+    delta: float,
+    scenario: str,
+    n_trees: int | None,
+    test: Test = "forests",
+    tests: int = 1,
+) -> str:
     """Return the claim of a certificate in one sentence; `n_trees` None means any model.
+
+    `delta` is one certificate's share among `tests` certificates that hold together.
 
     >>> claim(0.05, 0.05, "same-data", 100)[:76]
     'with confidence 0.95 over the certification forests, a forest retrained on t'
+    >>> claim(0.05, 0.05 / 1000, "same-data", 100, tests=1000)[-69:]
+    'least 0.95; all 1,000 certificates hold together with confidence 0.95'
     """
     rows = _ROWS.get(scenario, "on the same data")
     judges, model = "certification forests", f"a forest retrained {rows} with {n_trees} trees"
@@ -80,7 +94,17 @@ def claim(alpha: float, delta: float, scenario: str, n_trees: int | None, test: 
         f"with confidence {1 - delta:.6g} over the {judges}, {model} accepts this point with probability "
         f"at least {1 - alpha:g}"
     )
-    return text + (" (asymptotic test)" if test == "trees-asymptotic" else "")
+    text += " (asymptotic test)" if test == "trees-asymptotic" else ""
+    return text + (f"; {together(delta, tests)}" if tests > 1 else "")
+
+
+def together(delta: float, tests: int) -> str:
+    """Return what holds for all certificates together, given one certificate's share of δ.
+
+    >>> together(0.05 / 1000, 1000)
+    'all 1,000 certificates hold together with confidence 0.95'
+    """
+    return f"all {tests:,} certificates hold together with confidence {1 - tests * delta:.6g}"
 
 
 def judge_point(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from robustcf.certificate.bounds import forests_needed, lower_bound
+from robustcf.certificate.bounds import enough_forests, forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
 from robustcf.forest.arrays import ForestError
 from robustcf.forest.forest import Forest, Label
@@ -32,6 +32,7 @@ def certify(
     scenario: str = "same-data",
     later: tuple[Any, Any] | None = None,
     tests: int = 1,
+    joint: bool = False,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
@@ -63,6 +64,8 @@ def certify(
         Rows collected since the model was trained.
     tests : int
         Number of certificates that hold together with confidence 1 - δ.
+    joint : bool
+        Whether the certificates of all points hold together; `tests` is then the number of points.
     seed : int
     progress : callable, optional
         Called with the number of models refitted so far.
@@ -82,6 +85,9 @@ def certify(
     >>> table["certified"].tolist()
     [True, False]
     """
+    if joint and tests != 1:
+        raise ValueError(f"joint sets the number of tests, but tests is {tests}; leave one out")
+    tests = max(len(points), 1) if joint else tests
     _check(alpha, delta, models, tests)
     chosen = Scenario.parse(scenario)
     rows, labels, first = _all_rows(X, y, later, chosen)
@@ -103,7 +109,7 @@ def certify(
     bounds = [lower_bound(int(a), models, each) for a in agreeing]
     certified = [bound >= 1 - alpha for bound in bounds]
     n_trees = (chosen.n_trees or len(model)) if isinstance(model, Forest) else None
-    text = claim(alpha, each, scenario, n_trees)
+    text = claim(alpha, each, scenario, n_trees, tests=tests)
     return pd.DataFrame(
         {
             "certified": certified,
@@ -122,9 +128,11 @@ def _check(alpha: float, delta: float, models: int, tests: int) -> None:
     if tests < 1:
         raise ValueError(f"tests is {tests}; it must be at least 1")
     if models < (needed := forests_needed(alpha, delta / tests)):
+        shared = f" shared by {tests:,} tests" if tests > 1 else ""
+        more = f"; {enough_forests(alpha, delta / tests)}" if tests > 1 else ""
         raise ValueError(
-            f"models is {models}; at alpha = {alpha:g} and delta = {delta / tests:g}, at least {needed} are "
-            "needed"
+            f"models is {models}; at alpha = {alpha:g} and delta = {delta:g}{shared}, at least {needed} are "
+            f"needed{more}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import Judge
 from robustcf.methods.base import Method, Setting
 from robustcf.methods.family import Answer, Customer, Family, Tools
+from robustcf.methods.joint import settle_joint
 from robustcf.methods.thresholds import Naive
 from robustcf.methods.training import Training
 from robustcf.schema.encode import Row, Rows, as_frame, read_rows
@@ -152,8 +154,11 @@ class Explainer:
         checked against the schema. The scikit-learn model itself, or the judge if there is one, scores
         all rows and points. `progress` is called with the number of rows done. `read` is the result of
         `read_rows` for these rows, if it is known; they are then not read again.
+
+        The certificates of joint methods hold together for all rejected rows of one call.
         """
         customers = self._read(rows, read)
+        own = self._settled(customers)
         if self.judge is not None and progress is not None:
             progress(0)  # the first row starts now; the judge's time does not count towards it
         answers: dict[int, list[Answer]] = {}
@@ -166,11 +171,11 @@ class Explainer:
             else:
                 key = (customers.targets[i], customers.numbers[i].tobytes())
                 if key not in solved:
-                    solved[key] = self._solve(customers.customer(k))
+                    solved[key] = own._solve(customers.customer(k))
                 answers[i] = solved[key]
             if progress is not None:
                 progress(k + 1)
-        return self._checks.results(customers, answers)
+        return own._checks.results(customers, answers)
 
     def check_points(
         self,
@@ -220,6 +225,17 @@ class Explainer:
             raise ValueError(f"{len(frame)} rows but {len(read.numbers)} rows of numbers")
         votings = dict.fromkeys([self.voting, *(m.voting or self.voting for m in self.methods)])
         return read_customers(self.setting, frame, read, self.target, self.judge, votings)
+
+    def _settled(self, customers: Customers) -> Explainer:
+        """Return this explainer with the δ of joint methods divided among these customers."""
+        if not any(method.joint for method in self.methods):
+            return self
+        rejected = sum(customers.targets[i] != customers.own[i] for i in customers.usable)
+        settled = copy(self)
+        settled.methods = settle_joint(self.methods, int(rejected))
+        for one in settled.methods:
+            one.check_forest(one.voting or self.voting, len(self.forest.classes))
+        return settled
 
     @property
     def _checks(self) -> Checks:

@@ -85,6 +85,8 @@ def answer_key(
 def method_value(method: Any) -> Any:
     """Return a method with all its fields as a JSON value.
 
+    Fields that only decide another field do not count.
+
     >>> from robustcf.methods import IsolationForest
     >>> method_value(IsolationForest(0.1))["method"]
     {'class': 'Naive', 'name': 'naive'}
@@ -92,7 +94,8 @@ def method_value(method: Any) -> Any:
     if not is_dataclass(method):
         return method
     named = {"class": type(method).__name__, "name": getattr(method, "name", None)}
-    return named | {f.name: method_value(getattr(method, f.name)) for f in fields(method)}
+    counted = [f.name for f in fields(method) if "decides" not in f.metadata]
+    return named | {field: method_value(getattr(method, field)) for field in counted}
 
 
 def training_digest(X: np.ndarray, y: np.ndarray) -> str:

@@ -41,6 +41,7 @@ class Method:
     promises: ClassVar[bool] = False  # whether it aims at robustness against retraining
     voting: Voting | None = None  # the votes it counts; None means the explainer's
     design: Design | None = None  # the fresh forests that it needs
+    joint: bool = False  # whether the certificates of all customers hold together, see `Certified`
     keepable: ClassVar[bool] = True  # whether an earlier point that passes its checks is an answer
 
     # Every method has these three; they identify its rows in a run's tables.
@@ -79,6 +80,10 @@ class Method:
 
     def check_forest(self, voting: Voting, n_classes: int) -> None:
         """Raise a ValueError if the method does not fit how a forest votes; most methods always do."""
+
+    def shared_by(self, tests: int) -> Method:
+        """Return the method with δ divided by a number of certificates; most methods have no δ."""
+        return self
 
     def guarantee(self, setting: Setting, numbers: np.ndarray) -> Guarantee | None:
         """Return the proved guarantee about retrained forests; most methods have none."""

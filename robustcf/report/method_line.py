@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from robustcf.certificate.certificate import together
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -62,6 +64,11 @@ class Certificates:
     @property
     def uncertified(self) -> int:
         return self.recourse - self.certified
+
+    @property
+    def together(self) -> str:
+        """What holds for all certificates that share δ."""
+        return together(self.delta or 0.0, self.tests)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from robustcf.certificate.bounds import forests_needed
+from robustcf.certificate.bounds import enough_forests, forests_needed
 from robustcf.certificate.design import Design
 from robustcf.forest.forest import Voting
 from robustcf.methods.base import Method, Setting, check_alpha
@@ -51,6 +51,10 @@ class Certified(Method):
         Number of certificates that hold together with confidence 1 - δ. δ is divided by it.
     levels : tuple of float, optional
         Rising scores at which points are searched, in [1/2, 1]. The level 1/2 is always among them.
+    joint : bool
+        Whether all certificates hold together with confidence 1 - δ. `tests` is then set to their number
+        before the first test: that of rejected customers times that of joint methods, in one audit, sweep or
+        call of `Explainer.explain_many`.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class Certified(Method):
     test: Literal["auto", "forests", "trees", "trees-asymptotic"] = "auto"
     tests: int = 1
     levels: tuple[float, ...] | None = None
+    joint: bool = field(default=False, metadata={"decides": "tests"})
     name = "certified"
     label = "Certified"
     symbol = "δ"
@@ -86,6 +91,10 @@ class Certified(Method):
             raise ValueError(f"scenario is {self.scenario!r}; it must be text, such as 'same-data'")
         if isinstance(self.tests, bool) or not isinstance(self.tests, int) or self.tests < 1:
             raise ValueError(f"tests is {self.tests!r}; it must be a whole number of at least 1")
+        if not isinstance(self.joint, bool):
+            raise ValueError(f"joint is {self.joint!r}; it must be true or false")
+        if self.joint and self.tests > 1:
+            raise ValueError(f"joint sets the number of tests, but tests is {self.tests:,}; leave one out")
         if self.test not in ("auto", "forests", "trees", "trees-asymptotic"):
             raise ValueError(
                 f"test is {self.test!r}; choose among 'auto', 'forests', 'trees' and 'trees-asymptotic'"
@@ -108,7 +117,7 @@ class Certified(Method):
             shared = f" shared by {self.tests:,} tests" if self.tests > 1 else ""
             raise ValueError(
                 f"forests is {self.forests}; at alpha = {self.alpha:g} and delta = {self.delta:g}{shared}, "
-                f"at least {needed} forests are needed"
+                f"at least {needed} forests are needed{f'; {self.granting}' if shared else ''}"
             )
 
     @property
@@ -124,6 +133,19 @@ class Certified(Method):
     def forests_needed(self) -> int:
         """The least number of certification forests that can certify, all agreeing."""
         return forests_needed(self.alpha, self.delta_each)
+
+    @property
+    def granting(self) -> str:
+        """How many certification forests grant nearly all certificates, as text."""
+        return enough_forests(self.alpha, self.delta_each)
+
+    def shared_by(self, tests: int) -> Certified:
+        """Return the method with δ divided by a number of certificates.
+
+        >>> Certified(0.05, forests=600, joint=True).shared_by(1000).tests
+        1000
+        """
+        return replace(self, tests=max(tests, 1), joint=False)
 
     @property
     def design(self) -> Design:  # type: ignore[override]

@@ -141,6 +141,7 @@ class LevelSearch:
         )
         pool = ladder.pool.forest
         score = float(pool.score(point[None, :], self.target, self.voting)[0])
+        found = replace(found, tests=self.method.tests)
         return replace(found, level=self.path[level], pool_score=score, pool_trees=len(pool))
 
 

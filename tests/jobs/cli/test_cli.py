@@ -77,13 +77,23 @@ def test_explain_certifies_if_asked() -> None:
         "a forest retrained on the same data with 10 trees accepts this point with probability at least 0.8"
     )
     assert f"✓ certified: with confidence 0.95 over the certification forests, {claimed}" in output
-    answers = json.loads(run(*arguments, "--certify", "--json"))["answers"]
-    assert [answer["method"] for answer in answers] == ["direct-saa", "certified"]
-    assert answers[0]["certificate"] is None
-    found = answers[1]["certificate"]
-    assert found["certified"]
-    assert found["forests"] == 100
-    assert claimed in found["text"]
+
+
+def test_explain_lets_the_certificates_of_several_alphas_hold_together() -> None:
+    arguments = ["explain", "synthetic-credit", "--row", "804", "--trees", "10", "--no-menu", "--json"]
+    arguments += ["--alpha", "0.2", "--alpha", "0.3", "--joint"]
+    answers = json.loads(run(*arguments, "--certify"))["answers"]
+    assert [answer["method"] for answer in answers] == ["direct-saa"] * 2 + ["certified"] * 2
+    assert [answer["certificate"] for answer in answers[:2]] == [None, None]
+    for alpha, answer in zip((0.2, 0.3), answers[2:], strict=True):
+        found = answer["certificate"]
+        assert found["certified"]
+        assert (found["forests"], found["alpha"], found["delta"], found["tests"]) == (100, alpha, 0.025, 2)
+        claimed = f"accepts this point with probability at least {1 - alpha:g}"
+        assert f"{claimed}; all 2 certificates hold together with confidence 0.95" in found["text"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "--joint needs --certify" in result.output
 
 
 def test_explain_is_reproducible() -> None:

@@ -30,7 +30,7 @@ from tests.helpers.jobworld import (
     shards,
 )
 
-CUSTOMERS = 240
+CUSTOMERS = 120
 
 
 @pytest.fixture(scope="module")

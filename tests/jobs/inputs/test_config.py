@@ -102,6 +102,8 @@ TRAINING = {"data": "t.parquet", "label": "y"}
         ({"pool": -1}, {}, "pool is -1; it must be a whole number of at least 0"),
         ({"pilot": 10}, {}, "pilot is 10; it must be a whole number of at least 50"),
         ({"tests": 0}, {}, "tests is 0; it must be a whole number of at least 1"),
+        ({"tests": 5, "joint": True}, {}, "joint sets the number of tests, but tests is 5; leave one out"),
+        ({"joint": "yes"}, {}, "joint is 'yes'; it must be true or false"),
         ({"scenario": "tomorrow"}, {}, "unknown scenario 'tomorrow'"),
         ({"scenario": 3}, {}, "scenario is 3; it must be text"),
         ({"scenario": "evolving"}, {}, "'evolving' needs the rows collected since: set training.later"),

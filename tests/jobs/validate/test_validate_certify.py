@@ -73,12 +73,27 @@ def test_points_of_any_tool_are_certified(world: Path, local_ray: Any, tmp_path:
     assert result.output.count(claim) == 1
 
 
+def test_the_certificates_of_a_table_hold_together(world: Path, local_ray: Any, tmp_path: Path) -> None:
+    """29 points can be read, for two scenarios each."""
+    output, each = tmp_path / "points.parquet", 0.05 / 58
+    scenarios = ("--scenario", "same-data", "--scenario", "bootstrap")
+    given = arguments(world, output, "--alpha", "0.2", "--forests", "40", "--joint", *scenarios)
+    result = CliRunner().invoke(app, given, catch_exceptions=False)
+    read = pd.read_parquet(output).dropna(subset=["certified"])
+    assert len(read) == 58
+    assert read["certificate_lower_bound"].tolist() == [lower_bound(a, 40, each) for a in read["agreeing"]]
+    assert set(read["delta"]) == {each}
+    assert 0 < read["certified"].sum() < len(read)
+    assert result.output.count("all 58 certificates hold together with confidence 0.95") == 2
+
+
 @pytest.mark.parametrize(
     ("more", "training", "named"),
     [
         (("--forests", "58"), True, "a certificate needs at least 59"),
         (("--delta", "0"), True, "--delta is 0.0; it must lie strictly between 0 and 1"),
         (("--delta", "0.0001"), True, "a certificate needs at least 180"),
+        (("--joint",), True, "delta = 0.05 shared by 29 tests, a certificate needs at least 125; about 430"),
         (("--scenario", "evolving"), True, "--scenario evolving needs the rows collected later"),
         ((), False, "--certify needs the training rows"),
     ],
@@ -99,11 +114,14 @@ def test_what_can_certify_nothing_is_refused_in_one_line(
     assert named in said[0]
 
 
-def test_delta_without_certify_is_refused(world: Path, tmp_path: Path) -> None:
-    given = [a for a in arguments(world, tmp_path / "points.csv", "--delta", "0.1") if a != "--certify"]
+@pytest.mark.parametrize("option", [("--delta", "0.1"), ("--joint",)])
+def test_options_of_certificates_without_certify_are_refused(
+    world: Path, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    given = [a for a in arguments(world, tmp_path / "points.csv", *option) if a != "--certify"]
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 2
-    assert "--delta needs --certify" in result.output
+    assert f"{option[0]} needs --certify" in result.output
 
 
 def test_rows_that_are_not_the_forests_own_are_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def check_isolation(world: World, seed: int) -> Counter[str]:
     return kinds
 
 
-def check_many(check: Any, seeds: range, at_least: dict[str, int]) -> None:
+def check_many(check: Any, seeds: Iterable[int], at_least: dict[str, int]) -> None:
     seen: Counter[str] = Counter()
     for seed in seeds:
         for i, world in enumerate(make_worlds(seed)):
@@ -67,7 +68,7 @@ def check_many(check: Any, seeds: range, at_least: dict[str, int]) -> None:
 
 
 def test_isolation_forests_agree_with_brute_force() -> None:
-    check_many(check_isolation, range(60), {"optimal": 90, "relaxed": 10, "no_recourse": 10})
+    check_many(check_isolation, range(30), {"optimal": 90, "relaxed": 30, "no_recourse": 100})
 
 
 @pytest.mark.slow
@@ -98,13 +99,16 @@ def check_lof(world: World, seed: int) -> Counter[str]:
 
 
 def test_outlier_factors_agree_with_brute_force() -> None:
-    check_many(check_lof, range(80), {"optimal": 70, "no_recourse": 8})
+    check_many(check_lof, range(30), {"optimal": 38, "no_recourse": 40})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(8))
 def test_outlier_factors_agree_with_brute_force_on_many(block: int) -> None:
     check_many(check_lof, range(10**5 + 300 * block, 10**5 + 300 * (block + 1)), {"optimal": 300})
+
+
+HARD = {28, 31, 49, 53}  # worlds with open ranges that take nearly all the time of the first sixty
 
 
 def check_open_ranges(world: World, seed: int) -> Counter[str]:
@@ -156,4 +160,9 @@ def check_open_ranges(world: World, seed: int) -> Counter[str]:
 
 
 def test_no_adversary_beats_an_outlier_optimum_in_open_ranges() -> None:
-    check_many(check_open_ranges, range(60), {"optimal": 15})
+    check_many(check_open_ranges, sorted({*range(60)} - HARD), {"optimal": 10})
+
+
+@pytest.mark.slow
+def test_no_adversary_beats_many_outlier_optima_in_open_ranges() -> None:
+    check_many(check_open_ranges, sorted({*range(60, 300)} | HARD), {"optimal": 50})

@@ -126,13 +126,13 @@ def test_a_random_pipeline_is_read_exactly(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize("start", range(1000, 1300, CHUNK))
-def test_three_hundred_random_pipelines_are_read_exactly_or_refused(start: int) -> None:
+@pytest.mark.parametrize("start", range(1000, 1090, CHUNK))
+def test_ninety_random_pipelines_are_read_exactly_or_refused(start: int) -> None:
     check_chunk(start)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(10_000, 10_000 + MANY, CHUNK))
+@pytest.mark.parametrize("start", [*range(1090, 1300, CHUNK), *range(10_000, 10_000 + MANY, CHUNK)])
 def test_thousands_of_random_pipelines_are_read_exactly_or_refused(start: int) -> None:
     check_chunk(start)
 
