@@ -13,8 +13,8 @@ from scipy.special import betaincinv
 
 from robustcf.explain import Explainer
 from robustcf.forest.forest import Voting
-from robustcf.methods.certified.method import Certified
 from robustcf.methods.certified.ladder import Ladder, Pool
+from robustcf.methods.certified.method import Certified
 from robustcf.methods.family import Customer, Tools
 from robustcf.methods.thresholds import Naive
 from robustcf.reproduction.certified.design import ALPHAS
@@ -56,11 +56,14 @@ def beta_rce(setting: Setting, voting: Voting, time_limit: float) -> Iterator[tu
                 if passes(int(agree[:JUDGES].sum()), alpha):
                     given = point, ladder.at(level).objective
                     break
-            yield name, {
-                "method": "beta-rce",
-                "alpha": alpha,
-                "status": "no point" if given is None else "given",
-                "distance": None if given is None else given[1],
-                "validity": None if given is None else true_validity(setting, given[0], target, voting),
-                "certified": given is not None,
-            }
+            yield (
+                name,
+                {
+                    "method": "beta-rce",
+                    "alpha": alpha,
+                    "status": "no point" if given is None else "given",
+                    "distance": None if given is None else given[1],
+                    "validity": None if given is None else true_validity(setting, given[0], target, voting),
+                    "certified": given is not None,
+                },
+            )

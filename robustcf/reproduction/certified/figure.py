@@ -19,7 +19,10 @@ STYLE = {
 
 def draw(table: pd.DataFrame) -> Figure:
     """Plot the share of customers with validity ≥ 0.95 over distance ÷ naive, per data set."""
-    sets = [*in_order(d for d in table["data"] if d not in BREAST), *(d for d in BREAST if d in set(table["data"]))]
+    sets = [
+        *in_order(d for d in table["data"] if d not in BREAST),
+        *(d for d in BREAST if d in set(table["data"])),
+    ]
     figure, axes = _panels(len(sets))
     for panel, data in zip(axes, sets, strict=True):
         for method, style in STYLE.items():

@@ -152,11 +152,10 @@ def front(rows: pd.DataFrame, voting: str = "soft", asked: float = 0.95) -> pd.D
     own = rows[(rows["voting"] == voting) & (rows["method"] != "beta-rce")]
     lines = []
     for data, part in own.groupby("data", sort=False):
-        wide = part.set_index(["method", "alpha", *("simulation", "row")])
-        settings = wide.index.droplevel(["simulation", "row"]).nunique()
-        whole = part[part["distance"].notna()].groupby(["simulation", "row"]).size()
-        kept = whole[whole == settings].index
+        settings = len(part[["method", "alpha"]].drop_duplicates())
         part = part.set_index(["simulation", "row"])
+        points = part.groupby(level=[0, 1])["distance"].count()
+        kept = points[points == settings].index
         part = part[part.index.isin(kept)]
         base = part.loc[part["method"] == "naive", "distance"].sum()
         for (method, alpha), group in part.groupby(["method", "alpha"], dropna=False, sort=False):
@@ -170,7 +169,7 @@ def front(rows: pd.DataFrame, voting: str = "soft", asked: float = 0.95) -> pd.D
 
 def _parts(rows: pd.DataFrame) -> list[tuple[str, float, pd.DataFrame]]:
     """Return the records of each voting and α."""
-    found = []
+    found: list[tuple[str, float, pd.DataFrame]] = []
     for voting in VOTINGS:
         for alpha in ALPHAS:
             part = rows[(rows["voting"] == voting) & (rows["alpha"] == alpha)]
