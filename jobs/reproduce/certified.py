@@ -20,6 +20,7 @@ from robustcf.reproduction.certified.figure import draw
 from robustcf.reproduction.certified.measure import measure
 from robustcf.reproduction.certified.page import FRONT, page
 from robustcf.reproduction.certified.results import ABOUT, COLUMNS, Results, collect
+from robustcf.reproduction.certified.words import counted
 from robustcf.support.documents import parse_json
 
 from ..cluster.session import session
@@ -85,7 +86,7 @@ def run_certified(
 def _sizes(missing: int, design: Design) -> str:
     rows = "all" if design.training_rows is None else f"at most {design.training_rows:,}"
     return (
-        f"{missing:,} simulations to run, each with {design.rows} customers, {rows} training rows, "
+        f"{counted(missing, 'simulation')} to run, each with {design.rows} customers, {rows} training rows, "
         f"{design.trees} trees, {design.truth} truth forests, {design.time_limit:g} s per customer and method"
     )
 
@@ -158,11 +159,12 @@ def write_certified(output: Path) -> Path:
     figures.mkdir(parents=True, exist_ok=True)
     rows, drawn = results.of("same-data"), []
     if len(rows):
-        front = tables.front(rows)
-        draw(front).savefig(figures / f"{FRONT}.png", dpi=90)
-        drawn.append(FRONT)
         tables.compared(rows).to_csv(output / "certified-compared.csv", index=False)
+        front = tables.front(rows)
         front.to_csv(output / "certified-front.csv", index=False)
+        if len(front):
+            draw(front).savefig(figures / f"{FRONT}.png", dpi=90)
+            drawn.append(FRONT)
     write_file(results, output / FILE)
     path = output / PAGE
     path.write_text(page(results, drawn), encoding="utf-8")

@@ -9,6 +9,7 @@ from sklearn.datasets import load_breast_cancer
 
 from robustcf.datasets import Dataset, load
 from robustcf.datasets.registry import PAPER_SETS
+from robustcf.methods.certified.method import Certified
 from robustcf.schema.schema import Schema
 
 ALPHAS = (0.2, 0.1, 0.05)
@@ -40,6 +41,8 @@ class Design:
         Most training rows; by default, all rows but the explained ones.
     time_limit : float
         Seconds per customer and method.
+    pool, pilot : int
+        Fresh trees of `Certified`.
     """
 
     rows: int = 5
@@ -47,11 +50,16 @@ class Design:
     truth: int = 300
     training_rows: int | None = None
     time_limit: float = 60.0
+    pool: int = 300
+    pilot: int = 2000
 
     def trial(self) -> Design:
         """Return a design that takes seconds and shows nothing but that everything runs."""
         most = min(self.training_rows or 400, 400)
-        return replace(self, rows=2, trees=20, truth=20, training_rows=most)
+        return replace(self, rows=2, trees=11, truth=20, training_rows=most, pool=30, pilot=200)
+
+    def certified(self, alpha: float, scenario: Scenario = "same-data") -> Certified:
+        return Certified(alpha, DELTA, pool=self.pool, pilot=self.pilot, scenario=scenario)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

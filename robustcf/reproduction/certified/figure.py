@@ -26,7 +26,8 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = _panels(len(sets))
     for panel, data in zip(axes, sets, strict=True):
         for method, style in STYLE.items():
-            own = table[(table["data"] == data) & (table["method"] == method)].sort_values("distance")
+            own = table[(table["data"] == data) & (table["method"] == method)]
+            own = own.sort_values("alpha", ascending=False)
             panel.plot(own["distance"], own["kept"], markersize=5, linewidth=1.1, **style)
         panel.set_title(_title(data), fontsize=10)
         panel.set_ylim(-0.03, 1.03)

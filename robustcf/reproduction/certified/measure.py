@@ -14,7 +14,7 @@ from robustcf.methods.base import Method
 from robustcf.methods.certified.method import Certified
 from robustcf.methods.thresholds import DirectSAA, Naive, RobustSAA
 from robustcf.reproduction.certified.beta_rce import beta_rce
-from robustcf.reproduction.certified.design import ALPHAS, BETA, DELTA, VOTINGS, Design, Unit
+from robustcf.reproduction.certified.design import ALPHAS, BETA, VOTINGS, Design, Unit
 from robustcf.reproduction.certified.setting import Setting, prepare, true_validity
 
 Record = dict[str, Any]
@@ -26,7 +26,7 @@ def measure(unit: Unit, data: Dataset, design: Design) -> tuple[list[Record], Re
     The result depends on the arguments only, except for the seconds and where a time limit was reached.
     """
     setting = prepare(unit, data, design)
-    found = [record for voting in VOTINGS for record in measured(setting, voting, design.time_limit)]
+    found = [record for voting in VOTINGS for record in measured(setting, voting, design)]
     about = {"data": unit.data, "simulation": unit.simulation, **setting.seconds}
     about["training_rows"] = len(setting.training[1])
     if unit.scenario != "same-data":
@@ -34,11 +34,11 @@ def measure(unit: Unit, data: Dataset, design: Design) -> tuple[list[Record], Re
     return found, about
 
 
-def measured(setting: Setting, voting: Voting, time_limit: float) -> Iterator[Record]:
+def measured(setting: Setting, voting: Voting, design: Design) -> Iterator[Record]:
     """Explain every row with every method alone, so that each has its own cost."""
-    for method in methods(setting.unit):
+    for method in methods(setting.unit, design):
         explainer = Explainer(
-            setting.forest, setting.schema, method, voting=voting, time_limit=time_limit,
+            setting.forest, setting.schema, method, voting=voting, time_limit=design.time_limit,
             training=setting.training, fresh=setting.fresh, best_score=False,
         )  # fmt: skip
         explainer.explain_many(setting.rows.iloc[:1])  # compile
@@ -47,17 +47,17 @@ def measured(setting: Setting, voting: Voting, time_limit: float) -> Iterator[Re
             answer = explainer.explain(row)
             yield _record(setting, voting, method, name, answer, time.process_time() - begin)
     if setting.unit.scenario == "same-data":
-        for name, found in beta_rce(setting, voting, time_limit):
+        for name, found in beta_rce(setting, voting, design.time_limit):
             yield _key(setting, voting, name) | found
 
 
-def methods(unit: Unit) -> list[Method]:
+def methods(unit: Unit, design: Design) -> list[Method]:
     """Return all methods; if data evolve, `Certified` for the same data and for evolving data."""
     found: list[Method] = [Naive()]
     for alpha in ALPHAS:
-        found += [DirectSAA(alpha), RobustSAA(alpha, BETA), Certified(alpha, DELTA)]
+        found += [DirectSAA(alpha), RobustSAA(alpha, BETA), design.certified(alpha)]
         if unit.scenario == "evolving":
-            found.append(Certified(alpha, DELTA, scenario="evolving"))
+            found.append(design.certified(alpha, "evolving"))
     return found
 
 

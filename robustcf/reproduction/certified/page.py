@@ -22,13 +22,13 @@ INTRO = f"""This page measures whether certificates keep their promise, and what
 `--experiment certified-evolving` it adds the last section.
 
 For each simulation, a forest is trained without the customers to explain. Every method explains the same
-customers, alone, so that each has its own cost. Certificates have δ = {DELTA:g}, 100 certification forests, a
-pool of 300 trees and a pilot of 2,000. Soft votes use the test on forests, hard votes the test on trees.
+customers, alone, so that each has its own cost. Certificates have δ = {DELTA:g} and 100
+certification forests. Soft votes use the test on forests, hard votes the test on trees.
 
 The *truth* about a point is its validity: the chance that a retrained forest accepts it. Further forests,
 which no method has seen, are trained for it. Their trees are grouped into 10,000 random forests, and the
-share that accepts the point is counted. A tie counts as rejected. A promise 1 − α is *kept* if the validity is at least
-1 − α. A certificate is *false* if its promise is not kept."""
+share that accepts the point is counted. A tie counts as rejected. A promise 1 − α is *kept* if the
+validity is at least 1 − α. A certificate is *false* if its promise is not kept."""
 
 
 def page(results: Results, figures: Sequence[str], folder: str = "figures") -> str:
@@ -70,8 +70,9 @@ def _what_was_run(results: Results) -> str:
     words = basis(results, "same-data")
     if not complete:
         words += f" This is a part of the full experiment, which has {SIMULATIONS} simulations per data set."
-    limit = results.designs["same-data"].time_limit
-    words += f" The time limit is {limit:g} s per customer and method."
+    design = results.designs["same-data"]
+    words += f" `Certified` has a pool of {design.pool:,} trees and a pilot of {design.pilot:,}."
+    words += f" The time limit is {design.time_limit:g} s per customer and method."
     words += " A point found within it counts, proved nearest or not."
     return f"## What was run\n\n{words}\n\n{markdown(lines)}"
 
@@ -93,8 +94,8 @@ def _false(results: Results, rows: pd.DataFrame) -> str:
         for r in table.to_dict("records")
     ]
     words = f"A customer is tested if the search gives a point to test. {basis(results, 'same-data')}"
-    words += " The interval resamples whole simulations. If no certificate is false, it has no width; this does not"
-    words += " prove that the rate is 0."
+    words += " The interval resamples whole simulations. If no certificate is false, it has no width;"
+    words += " this does not prove that the rate is 0."
     if table["tested"].min() < FEWEST:
         words += f" With fewer than {FEWEST:,} customers tested, the verdicts are provisional."
     return f"## False certificates\n\n{words}\n\n{markdown(lines)}"

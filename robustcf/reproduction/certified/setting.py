@@ -13,8 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from robustcf.certificate.fresh import Forests, FreshForests, train_fresh
 from robustcf.datasets import Dataset
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.methods.certified.method import Certified
-from robustcf.reproduction.certified.design import BREAST, DEPTH, FIRST_SHARE, Design, Unit
+from robustcf.reproduction.certified.design import BREAST, DEPTH, FIRST_SHARE, Design, Scenario, Unit
 from robustcf.schema.schema import Schema
 from robustcf.validate import derive_seed, first_rows, retrain
 
@@ -55,10 +54,9 @@ def prepare(unit: Unit, data: Dataset, design: Design) -> Setting:
     forest = Forest.from_sklearn(model)
     seconds = {"one forest": time.process_time() - begin}
     begin = time.process_time()
-    fresh = [
-        train_fresh(forest, X, y, Certified(0.05, scenario=scenario).design, first=first, seed=seed)
-        for scenario in (("same-data", "evolving") if evolves else ("same-data",))
-    ]
+    scenarios: tuple[Scenario, ...] = ("same-data", "evolving") if evolves else ("same-data",)
+    orders = [design.certified(0.05, scenario).design for scenario in scenarios]
+    fresh = [train_fresh(forest, X, y, order, first=first, seed=seed) for order in orders]
     seconds["fresh forests"] = (time.process_time() - begin) / len(fresh)
     seeds = [derive_seed(unit.simulation, "certified", unit.data, "truth", k) for k in range(design.truth)]
     truth = Forests.of([retrain(forest, X, y, s) for s in seeds])
