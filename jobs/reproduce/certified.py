@@ -46,8 +46,8 @@ def run_certified(
     asked: Design,
     address: str | None,
     cpus: int | None,
-) -> None:
-    """Run the missing simulations of an experiment.
+) -> int:
+    """Run the missing simulations of an experiment, and return the exit code.
 
     A folder keeps the design that it was begun with. Each finished simulation is stored at once.
     """
@@ -62,25 +62,28 @@ def run_certified(
     ]
     missing = _missing(folder, units)
     if not missing:
-        return
+        return 0
     design = _design(folder, asked)
+    print(f"{name}: {_sizes(len(missing), design)}", file=sys.stderr, flush=True)
     known = cache(read)
     with reporting_bad_input(ValueError):
         for unit in missing:
             known(unit.data)
-    print(f"{name}: {_sizes(len(missing), design)}", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     with claimed(RunFolder(str(folder.absolute()))), session(address, 1, cpus) as ray:
         (folder / DESIGN).write_text(json.dumps(design.as_json()) + "\n", encoding="utf-8")
         missing = _missing(folder, units)
         tasks = Tasks(ray, SolverChoice(time_limit=design.time_limit))
         shared = {data: tasks.put(known(data)) for data in dict.fromkeys(u.data for u in missing)}
+        errors = 0
         calls = ((unit, shared[unit.data], design) for unit in missing)
         with stage(name, len(missing)) as progress:
             for _, (records, about) in tasks.run(measure, calls, solves=True):
                 _append(folder / RECORDS, records)
                 _append(folder / UNITS, [about])
+                errors += sum(record["status"] == "error" for record in records)
                 progress.advance(1)
+    return 1 if errors else 0
 
 
 def _sizes(missing: int, design: Design) -> str:

@@ -79,7 +79,8 @@ def reproduce(request: Request, address: str | None = None, cpus: int | None = N
             write_page(request.output, earlier)
         for name in request.certified:
             design = Design(training_rows=request.training_rows, time_limit=request.time_limit)
-            run_certified(name, request.output, request.datasets, request.fraction, design, address, cpus)
+            sets, size = request.datasets, request.fraction
+            code = max(code, run_certified(name, request.output, sets, size, design, address, cpus))
         if request.certified:
             write_certified(request.output)
     return code

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from robustcf.reproduction.certified.design import BREAST
-from robustcf.reproduction.figures import STYLES, _legend, _outer, _panels, _title, in_order
+from robustcf.reproduction.figures import STYLES, in_order, outer_labels, panel_title, panels, shared_legend
 
 STYLE = {
     "naive": STYLES["naive", None],
@@ -23,16 +23,16 @@ def draw(table: pd.DataFrame) -> Figure:
         *in_order(d for d in table["data"] if d not in BREAST),
         *(d for d in BREAST if d in set(table["data"])),
     ]
-    figure, axes = _panels(len(sets))
+    figure, axes = panels(len(sets))
     for panel, data in zip(axes, sets, strict=True):
         for method, style in STYLE.items():
             own = table[(table["data"] == data) & (table["method"] == method)]
             own = own.sort_values("alpha", ascending=False)
             panel.plot(own["distance"], own["kept"], markersize=5, linewidth=1.1, **style)
-        panel.set_title(_title(data), fontsize=10)
+        panel.set_title(panel_title(data), fontsize=10)
         panel.set_ylim(-0.03, 1.03)
         panel.yaxis.set_major_formatter(PercentFormatter(1.0))
         panel.grid(alpha=0.3)
-    _outer(axes, "distance ÷ naive", "customers with ≥ 95 %")
-    _legend(figure, axes)
+    outer_labels(axes, "distance ÷ naive", "customers with ≥ 95 %")
+    shared_legend(figure, axes)
     return figure

@@ -98,7 +98,11 @@ def _false(results: Results, rows: pd.DataFrame) -> str:
     words += " this does not prove that the rate is 0."
     if table["tested"].min() < FEWEST:
         words += f" With fewer than {FEWEST:,} customers tested, the verdicts are provisional."
-    return f"## False certificates\n\n{words}\n\n{markdown(lines)}"
+    where = ", ".join(f"{data} {n}" for data, n in tables.false_by_set(rows).items())
+    found = (
+        f"False certificates by data set, over all lines: {where}." if where else "No certificate is false."
+    )
+    return f"## False certificates\n\n{words}\n\n{markdown(lines)}\n\n{found}"
 
 
 def _granted(results: Results, rows: pd.DataFrame) -> str:

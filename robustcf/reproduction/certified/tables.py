@@ -45,6 +45,13 @@ def false_certificates(rows: pd.DataFrame, certificate_for: str = "same-data") -
     return pd.DataFrame(lines)
 
 
+def false_by_set(rows: pd.DataFrame) -> dict[str, int]:
+    """Return the number of false certificates per data set, over all votings and α."""
+    own = granted(rows[(rows["method"] == "certified") & (rows["certificate_for"] == "same-data")])
+    counts = own[own["validity"] < 1 - own["alpha"]].groupby("data", sort=False).size()
+    return {str(data): int(n) for data, n in counts.items()}
+
+
 def granted_shares(rows: pd.DataFrame, certificate_for: str = "same-data") -> pd.DataFrame:
     """Return granted certificates per data set, of customers whose naive answer is not `no_recourse`."""
     lines = []

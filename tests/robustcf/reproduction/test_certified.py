@@ -94,6 +94,7 @@ def test_false_certificates_are_counted_among_tested_customers(rows: pd.DataFram
     sums, sizes = [0] * 4 + [0] * 4 + [1, 1, 0, 0], [5] * 4 + [5] * 4 + [4] * 4
     assert (found["low"], found["high"]) == cluster_bootstrap(sums, sizes)
     assert found["low"] < 2 / 56 < found["high"]
+    assert tables.false_by_set(rows) == {"spambase": 2 * len(VOTINGS) * len(ALPHAS)}
 
 
 def test_an_uncertified_point_is_no_false_certificate(rows: pd.DataFrame) -> None:
