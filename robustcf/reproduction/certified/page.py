@@ -12,11 +12,19 @@ from robustcf.reproduction.certified import tables
 from robustcf.reproduction.certified.design import ALPHAS, BETA, DELTA, SIMULATIONS, VOTINGS
 from robustcf.reproduction.certified.page_end import beta_rce_part, costs_part, evolving_part
 from robustcf.reproduction.certified.results import Results
-from robustcf.reproduction.certified.words import basis, counted, interval, number, share, span, wrapped
+from robustcf.reproduction.certified.words import (
+    basis,
+    counted,
+    interval,
+    number,
+    provisional,
+    share,
+    span,
+    wrapped,
+)
 from robustcf.reproduction.markdown import markdown, percent
 
 FRONT = "certified-front"
-FEWEST = 1000  # tested customers for a verdict
 INTRO = f"""This page measures whether certificates keep their promise, and what they cost. The command
 `robustcf reproduce --experiment certified` runs the experiment and writes this page. With
 `--experiment certified-evolving` it adds the last section.
@@ -96,8 +104,7 @@ def _false(results: Results, rows: pd.DataFrame) -> str:
     words = f"A customer is tested if the search gives a point to test. {basis(results, 'same-data')}"
     words += " The interval resamples whole simulations. If no certificate is false, it has no width;"
     words += " this does not prove that the rate is 0."
-    if table["tested"].min() < FEWEST:
-        words += f" With fewer than {FEWEST:,} customers tested, the verdicts are provisional."
+    words += provisional(table["tested"])
     where = ", ".join(f"{data} {n}" for data, n in tables.false_by_set(rows).items())
     found = (
         f"False certificates by data set, over all lines: {where}." if where else "No certificate is false."

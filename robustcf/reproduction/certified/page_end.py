@@ -10,7 +10,7 @@ from robustcf.reproduction.certified import tables
 from robustcf.reproduction.certified.beta_rce import CREDENCE, JUDGES
 from robustcf.reproduction.certified.design import ALPHAS, DELTA, FIRST_SHARE
 from robustcf.reproduction.certified.results import Results
-from robustcf.reproduction.certified.words import basis, counted, interval, number, share
+from robustcf.reproduction.certified.words import basis, counted, interval, number, provisional, share
 from robustcf.reproduction.markdown import markdown, percent
 
 
@@ -74,7 +74,7 @@ def beta_rce_part(results: Results, rows: pd.DataFrame) -> str:
         f"own candidates, the nearest points at rising scores, with the first {JUDGES} certification "
         "forests as judges. This is its rule, not its search. If the rule keeps its promise, at most 5 % "
         f"of the points have a validity below 1 − α. At α = 0.05, {JUDGES} models can never pass, even if "
-        f"all agree. {basis(results, 'same-data')}"
+        f"all agree. {basis(results, 'same-data')}{provisional(table['customers'])}"
     )
     return f"## Does BetaRCE's rule keep its promise?\n\n{words}\n\n{markdown(lines)}"
 
@@ -88,6 +88,7 @@ def evolving_part(results: Results) -> str:
     if rows.empty:
         command = "robustcf reproduce --experiment certified-evolving"
         return f"## Evolving data\n\nThis part has not been run. The command is `{command}`."
+    table = tables.evolving(rows)
     lines = [
         {
             "votes": r["voting"],
@@ -100,7 +101,7 @@ def evolving_part(results: Results) -> str:
             f"at most δ = {DELTA:g}": "yes" if r["rate"] <= DELTA else "**no**",
             "distance ÷ same-data": number(r["distance"]),
         }
-        for r in tables.evolving(rows).to_dict("records")
+        for r in table.to_dict("records")
     ]
     words = (
         f"The explained forest sees {100 * FIRST_SHARE:.0f} % of the training rows. The forests that decide "
@@ -108,6 +109,6 @@ def evolving_part(results: Results) -> str:
         "the table shows what it is worth. A certificate for `evolving` is tested on forests trained on "
         "all rows, and must keep its promise. All customers whose naive answer is not `no_recourse` count. "
         "Distances are sums over the customers who get both certificates. The training rows named here are "
-        f"those of the explained forest. {basis(results, 'evolving')}"
+        f"those of the explained forest. {basis(results, 'evolving')}{provisional(table['tested'])}"
     )
     return f"## Evolving data\n\n{words}\n\n{markdown(lines)}"

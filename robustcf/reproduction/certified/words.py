@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from robustcf.reproduction.certified.results import CUSTOMER, Results
 
+FEWEST = 1000  # customers for a verdict
+
 
 def counted(n: int, what: str) -> str:
     """Return a number with its noun.
@@ -54,6 +56,13 @@ def interval(value: float, low: float, high: float) -> str:
 
 def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+def provisional(customers: Iterable[int]) -> str:
+    """Return a warning if the customers of a line are too few for a verdict."""
+    if min(customers) >= FEWEST:
+        return ""
+    return f" With fewer than {FEWEST:,} customers in a line, the verdicts are provisional."
 
 
 def wrapped(block: str) -> str:
