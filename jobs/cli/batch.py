@@ -55,7 +55,7 @@ def reproduce(
         list[str] | None,
         typer.Option(
             help="An experiment of docs/reproduction.md, such as saa-100. Repeat the option for several. "
-            "Default: all."
+            "certified and certified-evolving measure certificates. Default: all of docs/reproduction.md."
         ),
     ] = None,
     fraction: Annotated[float, typer.Option(help="Share of the paper's simulations, in (0, 1].")] = 1.0,
@@ -72,6 +72,12 @@ def reproduce(
         str | None,
         typer.Option(help="results.parquet of an earlier reproduction, to show without running it again."),
     ] = None,
+    training_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Most training rows of a forest in certified and certified-evolving. Default: all.", min=100
+        ),
+    ] = None,
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
@@ -87,10 +93,12 @@ def reproduce(
         from ..reproduce.reproduce import reproduce as run
 
         request = Request(
-            Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier
-        )
+            Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier,
+            training_rows,
+        )  # fmt: skip
         code = run(request, address, cpus)
-    typer.echo(f"{output}/reproduction.md")
+    for page in request.pages:
+        typer.echo(str(page))
     raise typer.Exit(code)
 
 

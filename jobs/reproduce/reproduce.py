@@ -14,6 +14,7 @@ from typing import Any
 
 from robustcf.datasets import load
 from robustcf.datasets.named import FOLDER_VARIABLE
+from robustcf.reproduction.certified.design import Design
 
 from ..cluster.session import cpus_of, session
 from ..cluster.signals import side_by_side
@@ -23,6 +24,7 @@ from ..run.claim import claimed
 from ..run.folder import RunFolder
 from ..sweep.sweep import sweep
 from .authors import missing_simulations, run_authors
+from .certified import PAGE, SCENARIOS, run_certified, write_certified
 from .experiments import ORDER, Experiment, experiment
 from .results import Results, read_results
 
@@ -33,7 +35,7 @@ AT_ONCE = 4  # parallel sweeps, if there are as many cores
 
 @dataclass(frozen=True)
 class Request:
-    """What to reproduce; empty `experiments` or `datasets` means all."""
+    """What to reproduce; empty `experiments` means all of the paper, empty `datasets` all."""
 
     output: Path
     experiments: tuple[str, ...] = ()
@@ -42,21 +44,45 @@ class Request:
     data: Path | None = None
     time_limit: float = 60.0
     results: Path | None = None  # of an earlier reproduction
+    training_rows: int | None = None  # most rows of a forest, in the experiments about certificates
+
+    @property
+    def certified(self) -> list[str]:
+        """The chosen experiments about certificates. They take hours and are chosen by name only."""
+        return [name for name in self.experiments if name in SCENARIOS]
+
+    @property
+    def of_the_paper(self) -> list[str]:
+        return [name for name in self.experiments or ORDER if name not in SCENARIOS]
+
+    @property
+    def pages(self) -> list[Path]:
+        """The pages that the command writes."""
+        made = (("reproduction.md", self.of_the_paper), (PAGE, self.certified))
+        return [self.output / page for page, names in made if names]
 
 
 def reproduce(request: Request, address: str | None = None, cpus: int | None = None) -> int:
-    """Run the missing experiments, write the page, and return the exit code."""
+    """Run the missing experiments, write the pages, and return the exit code."""
     from .material import write_page
 
     if not 0 < request.fraction <= 1:
         raise BadInput(f"--fraction is {request.fraction}; it must lie in (0, 1]")
     if not request.time_limit > 0:
         raise BadInput(f"--time-limit is {request.time_limit}; it must be positive")
-    chosen = [experiment(name) for name in request.experiments or ORDER]
+    chosen = [experiment(name) for name in request.of_the_paper]
     earlier = Results() if request.results is None else read_results(request.results)
+    code = 0
     with _data_folder(request.data):
-        code = _run_missing(request, chosen, earlier, address, cpus)
-        write_page(request.output, earlier)
+        if chosen:
+            code = _run_missing(request, chosen, earlier, address, cpus)
+            write_page(request.output, earlier)
+        for name in request.certified:
+            design = Design(training_rows=request.training_rows, time_limit=request.time_limit)
+            sets, size = request.datasets, request.fraction
+            code = max(code, run_certified(name, request.output, sets, size, design, address, cpus))
+        if request.certified:
+            write_certified(request.output)
     return code
 
 

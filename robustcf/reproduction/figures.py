@@ -38,7 +38,7 @@ def in_order(datasets: Iterable[str]) -> list[str]:
     return sorted(set(datasets), key=lambda d: (order.get(d, len(order)), d))
 
 
-def _panels(count: int, width: float = 3.1, height: float = 2.5) -> tuple[Figure, list[Axes]]:
+def panels(count: int, width: float = 3.1, height: float = 2.5) -> tuple[Figure, list[Axes]]:
     columns = min(4, count)
     lines = -(-count // columns)
     figure = Figure(figsize=(max(width * columns, 4.5), height * lines + 0.7), layout="constrained")
@@ -48,7 +48,7 @@ def _panels(count: int, width: float = 3.1, height: float = 2.5) -> tuple[Figure
     return figure, axes[:count]
 
 
-def _legend(figure: Figure, axes: Sequence[Axes], columns: int = 4) -> None:
+def shared_legend(figure: Figure, axes: Sequence[Axes], columns: int = 4) -> None:
     handles: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -70,7 +70,7 @@ def _lines(table: pd.DataFrame) -> list[tuple[Line, pd.DataFrame]]:
 
 def thresholds() -> Figure:
     """Plot p* over the target 1 - α and over the size of the forest (Figure 1)."""
-    figure, (left, right) = _panels(2, 4.4, 3.0)
+    figure, (left, right) = panels(2, 4.4, 3.0)
     levels = np.linspace(0.5, 0.995, 100)
     for n, colour in ((50, "blue"), (100, "red"), (200, "#4f7842"), (400, "black")):
         left.plot(levels, [p_star(n, 1 - level) for level in levels], color=colour, label=f"N = {n}")
@@ -89,7 +89,7 @@ def thresholds() -> Figure:
 def validity(table: pd.DataFrame, naive: pd.DataFrame | None = None) -> Figure:
     """Plot validity over the target 1 - α, per data set (Figures 3, 9 and 10)."""
     datasets = in_order(table["dataset"])
-    figure, axes = _panels(len(datasets))
+    figure, axes = panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
         panel.plot([0.5, 1], [0.5, 1], "k--", linewidth=1.2, label="target 1 − α")
         for line, part in _lines(table[table["dataset"] == dataset]):
@@ -101,18 +101,18 @@ def validity(table: pd.DataFrame, naive: pd.DataFrame | None = None) -> Figure:
             panel.plot(x, part["validity"], markersize=3.5, linewidth=1.2, **style)
         if naive is not None and (own := naive[naive["dataset"] == dataset])["validity"].any():
             panel.axhline(own["validity"].iloc[0], color="brown", linestyle="-.", linewidth=1, label="naive")
-        panel.set_title(_title(dataset), fontsize=10)
+        panel.set_title(panel_title(dataset), fontsize=10)
         panel.set_xlim(0.5, 1.0)
         panel.grid(alpha=0.3)
-    _outer(axes, "target 1 − α", "validity")
-    _legend(figure, axes, 5)
+    outer_labels(axes, "target 1 − α", "validity")
+    shared_legend(figure, axes, 5)
     return figure
 
 
 def pareto(table: pd.DataFrame) -> Figure:
     """Plot validity over mean distance on identical rows, per method (Figure 4)."""
     datasets = in_order(table["dataset"])
-    figure, axes = _panels(len(datasets))
+    figure, axes = panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
         for line, part in _lines(table[table["dataset"] == dataset]):
             part = part.sort_values("distance")
@@ -122,10 +122,10 @@ def pareto(table: pd.DataFrame) -> Figure:
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 3 * low else MaxNLocator(4))
         panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         panel.xaxis.set_minor_formatter(NullFormatter())
-        panel.set_title(_title(dataset), fontsize=10)
+        panel.set_title(panel_title(dataset), fontsize=10)
         panel.grid(alpha=0.3, which="both")
-    _outer(axes, "mean distance (log scale)", "validity")
-    _legend(figure, axes)
+    outer_labels(axes, "mean distance (log scale)", "validity")
+    shared_legend(figure, axes)
     return figure
 
 
@@ -150,7 +150,7 @@ def times(rows: pd.DataFrame) -> Figure:
     datasets = in_order(rows["dataset"])
     kinds = [m for m in dict.fromkeys(m for m, _ in STYLES) if m in set(rows["method"])]
     labels = {m: STYLES[line]["label"].split(",")[0] for line in reversed(STYLES) for m in [line[0]]}
-    figure, axes = _panels(len(datasets))
+    figure, axes = panels(len(datasets))
     ends = rows["seconds"].clip(lower=1e-4).quantile([0.001, 0.999])
     for panel, dataset in zip(axes, datasets, strict=True):
         own = rows[rows["dataset"] == dataset]
@@ -171,9 +171,9 @@ def times(rows: pd.DataFrame) -> Figure:
         panel.set_yscale("log")
         panel.set_ylim(0.7 * ends.iloc[0], 1.5 * ends.iloc[1])
         panel.minorticks_off()
-        panel.set_title(_title(dataset), fontsize=10)
+        panel.set_title(panel_title(dataset), fontsize=10)
         panel.grid(axis="y", alpha=0.3)
-    _outer(axes, "", "seconds")
+    outer_labels(axes, "", "seconds")
     return figure
 
 
@@ -224,16 +224,16 @@ def importance(tables: dict[str, pd.DataFrame], most: int = 14) -> Figure:
         panel.bar(at - 0.2, top["importance"], 0.4, color="#555555", label="permutation importance")
         panel.bar(at + 0.2, top["change"], 0.4, color="blue", alpha=0.6, label="average change, 1 − α = 0.5")
         panel.set_xticks(at, list(top.index), rotation=40, ha="right", fontsize=7)
-        panel.set_title(_title(dataset), fontsize=10)
+        panel.set_title(panel_title(dataset), fontsize=10)
         panel.grid(axis="y", alpha=0.3)
-    _legend(figure, shown)
+    shared_legend(figure, shown)
     return figure
 
 
 def beside(table: pd.DataFrame) -> Figure:
     """Plot our naive validity minus the paper's, with the interval of the difference."""
     sizes = list(table["n_trees"].unique())
-    figure, axes = _panels(len(sizes), 4.4, 3.0)
+    figure, axes = panels(len(sizes), 4.4, 3.0)
     for panel, n_trees in zip(axes, sizes, strict=True):
         own = table[table["n_trees"] == n_trees].reset_index(drop=True)
         spread = 100 * np.array([own["difference"] - own["low"], own["high"] - own["difference"]])
@@ -257,7 +257,7 @@ def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
     The theory is exact for hard votes.
     """
     datasets = [d for d in in_order(soft["dataset"]) if d in set(hard["dataset"])]
-    figure, axes = _panels(len(datasets))
+    figure, axes = panels(len(datasets))
     for panel, dataset in zip(axes, datasets, strict=True):
         panel.plot([0.5, 1], [0.5, 1], "k--", linewidth=1.2, label="target 1 − α")
         for table, colour, label in ((soft, "blue", "soft votes"), (hard, "darkorange", "hard votes")):
@@ -268,10 +268,10 @@ def two_votings(soft: pd.DataFrame, hard: pd.DataFrame) -> Figure:
                 x, part["validity_low"], part["validity_high"], color=colour, alpha=0.15, linewidth=0
             )
             panel.plot(x, part["validity"], marker="o", markersize=3.5, color=colour, label=label)
-        panel.set_title(_title(dataset), fontsize=10)
+        panel.set_title(panel_title(dataset), fontsize=10)
         panel.grid(alpha=0.3)
-    _outer(axes, "target 1 − α", "validity")
-    _legend(figure, axes)
+    outer_labels(axes, "target 1 − α", "validity")
+    shared_legend(figure, axes)
     return figure
 
 
@@ -295,11 +295,11 @@ def predicted(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _title(dataset: str) -> str:
+def panel_title(dataset: str) -> str:
     return f"{dataset} ({SHORT[dataset]})" if dataset in SHORT else dataset
 
 
-def _outer(axes: Sequence[Axes], x: str, y: str) -> None:
+def outer_labels(axes: Sequence[Axes], x: str, y: str) -> None:
     for k, panel in enumerate(axes):
         if k % 4 == 0:
             panel.set_ylabel(y)
