@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from robustcf.reproduction.certified import tables
 from robustcf.reproduction.certified.design import SETS, SIMULATIONS, Design, Scenario, Unit, read
@@ -31,11 +29,11 @@ from ..run.claim import claimed
 from ..run.folder import BROKEN, RunFolder
 from ..terminal.progress import stage
 from .experiments import BY_NAME, TRIAL_LIMIT
+from .results import read_noted, write_noted
 
 SCENARIOS: dict[str, Scenario] = dict(zip(BY_NAME, ("same-data", "evolving"), strict=True))
 RECORDS, UNITS, DESIGN = "certified.jsonl", "units.jsonl", "design.json"
 FILE, PAGE = "certified.parquet", "certified.md"
-NOTE = b"robustcf"
 
 
 def run_certified(
@@ -178,20 +176,14 @@ def write_file(results: Results, path: Path) -> None:
     """Write all records in one small file."""
     about: dict[str, Any] = {"units": results.units.to_dict("records")}
     about |= {"designs": {name: d.as_json() for name, d in results.designs.items()}}
-    table = pa.Table.from_pandas(results.rows, preserve_index=False)
-    table = table.replace_schema_metadata({NOTE: json.dumps(about).encode()})
-    part = path.with_suffix(".part")
-    pq.write_table(table, part, compression="zstd", compression_level=19)
-    part.rename(path)
+    write_noted(results.rows, about, path)
 
 
 def read_file(path: Path) -> Results:
     """Read a file of `write_file`."""
     try:
-        table = pq.read_table(path)
-        note = parse_json((table.schema.metadata or {})[NOTE])
+        rows, note = read_noted(path)
         designs = {name: Design(**d) for name, d in note["designs"].items()}
-        rows: pd.DataFrame = table.to_pandas()
     except (*BROKEN, KeyError, TypeError) as error:
         raise BadInput(f"{path}: not the records of `certified`: {error}") from None
     rows["certified"] = rows["certified"].astype("boolean")

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -63,25 +64,34 @@ class Results:
 
 
 def write_results(results: Results, path: Path) -> None:
-    """Write the results file.
+    """Write the results file."""
+    seconds = [[*key, value] for key, value in results.seconds.items()]
+    write_noted(results.rows, {"seconds": seconds}, path)
+
+
+def write_noted(rows: pd.DataFrame, note: Mapping[str, Any], path: Path) -> None:
+    """Write rows with a note in their file's metadata.
 
     An interrupted write leaves no partial file under its name.
     """
-    seconds = [[*key, value] for key, value in results.seconds.items()]
-    table = pa.Table.from_pandas(results.rows, preserve_index=False)
-    table = table.replace_schema_metadata({NOTE: json.dumps({"seconds": seconds}).encode()})
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    table = table.replace_schema_metadata({NOTE: json.dumps(note).encode()})
     part = path.with_suffix(".part")
     pq.write_table(table, part, compression="zstd", compression_level=19)
     part.rename(path)
 
 
+def read_noted(path: Path) -> tuple[pd.DataFrame, Any]:
+    """Return the rows and the note of a file of `write_noted`."""
+    table = pq.read_table(path)
+    return table.to_pandas(), parse_json((table.schema.metadata or {})[NOTE])
+
+
 def read_results(path: Path) -> Results:
     """Read a file of `write_results`; raise `BadInput` for any other file."""
     try:
-        table = pq.read_table(path)
-        note = parse_json((table.schema.metadata or {})[NOTE])
+        rows, note = read_noted(path)
         seconds = {(str(name), str(dataset)): float(value) for name, dataset, value in note["seconds"]}
-        rows: pd.DataFrame = table.to_pandas()
     except (*BROKEN, KeyError, TypeError) as error:
         raise BadInput(f"--results {path}: not the results of a reproduction: {error}") from None
     if missing := [name for name in ALL if name not in rows]:

@@ -1,6 +1,6 @@
 """The search of robustcf's own engine: compiled branch and bound with propagation and prices.
 
-1. The problem is reduced and searched by propagation alone, which closes most problems in a few nodes.
+1. The problem is reduced and searched by propagation alone, which closes many problems in a few nodes.
 2. Otherwise a few rounds of ascent give prices, which filter options. A search under these prices follows.
 3. An open problem is priced by a linear relaxation. The relaxation that a grid's demands share comes first;
    it drops options or closes the problem. The problem's own relaxation comes next, and its solution is

@@ -47,16 +47,19 @@ def propagate(F, P, alive, changed, segalive, also_stale, tree_most, seg_most, s
 
 @compiled
 def _drop_by_budget(F, alive, changed, upper):
-    """Drop options that are too dear; return the least cost of all choices, inf if all are too dear."""
+    """Drop options that are too dear; return the least cost of all choices, inf if all are too dear.
+
+    A feature's cheapest option stays, whatever rounding says: the least cost is within the budget.
+    """
     floor = 0.0
     for f in range(len(F.start) - 1):
         floor += _least_cost(F, alive, f)
     if floor >= upper - LEAST_SAVING:
         return np.inf
     for f in range(len(F.start) - 1):
-        others = floor - _least_cost(F, alive, f)
+        least = _least_cost(F, alive, f)
         for o in range(F.start[f], F.start[f + 1]):
-            if alive[o] and others + F.cost[o] >= upper - LEAST_SAVING:
+            if alive[o] and F.cost[o] > least and floor - least + F.cost[o] >= upper - LEAST_SAVING:
                 alive[o] = False
                 changed[f] = True
     return floor

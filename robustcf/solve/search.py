@@ -96,12 +96,9 @@ def run(F, P, theta, phi, lam, priced, counted, stack, height, upper, best, goal
             if goal == CHEAPEST:
                 bound = max(bound, floor)
                 _cheapest(F, stack.alive[top], F.cost, choice)
-            else:
-                _most_votes(F, stack.alive[top], most, choice)
-            value = _value(F, P, choice, goal)
-            if value < upper - LEAST_SAVING:
-                upper = value
-                best[:] = choice
+            else:  # the most votes
+                _cheapest(F, stack.alive[top], -most[0], choice)
+            upper = _improved(F, P, choice, goal, upper, best)
             if bound >= upper - LEAST_SAVING:
                 height -= 1
                 continue
@@ -109,10 +106,7 @@ def run(F, P, theta, phi, lam, priced, counted, stack, height, upper, best, goal
             bound = max(bound, _tighten(F, theta, phi, lam, stack, top, total, work, upper))
             if bound < upper - LEAST_SAVING:
                 _cheapest(F, stack.alive[top], total, choice)
-                value = _value(F, P, choice, goal)
-                if value < upper - LEAST_SAVING:
-                    upper = value
-                    best[:] = choice
+                upper = _improved(F, P, choice, goal, upper, best)
             if bound >= upper - LEAST_SAVING:
                 height -= 1
                 continue
@@ -141,14 +135,13 @@ def _cheapest(F, alive, price, choice):
 
 
 @compiled
-def _most_votes(F, alive, most, choice):
-    """Set the choice of the options alive with the most votes of the first condition."""
-    for f in range(len(choice)):
-        at = -1
-        for o in range(F.start[f], F.start[f + 1]):
-            if alive[o] and (at < 0 or most[0, o] > most[0, at]):
-                at = o
-        choice[f] = at - F.start[f]
+def _improved(F, P, choice, goal, upper, best):
+    """Return the best value after trying a choice; a better choice is stored in `best`."""
+    value = _value(F, P, choice, goal)
+    if value < upper - LEAST_SAVING:
+        best[:] = choice
+        return value
+    return upper
 
 
 @compiled
