@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from robustcf.robustness import Calibration, predicted_validity
     from robustcf.schema.schema import Feature, Schema, SchemaError
     from robustcf.solve import SolverError
+    from robustcf.thresholds import Cutoff
 
     __version__: str
 
@@ -39,6 +40,7 @@ __all__ = [
     "Change",
     "ConvexApproximation",
     "Counterfactual",
+    "Cutoff",
     "Design",
     "DirectSAA",
     "Explainer",
@@ -98,6 +100,7 @@ _HOMES = {
     "robustness": ("Calibration", "predicted_validity"),
     "schema": ("Feature", "Schema", "SchemaError"),
     "solve": ("SolverError",),
+    "thresholds": ("Cutoff",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

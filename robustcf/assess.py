@@ -111,12 +111,12 @@ def assess_encoded(
         mine = np.array([goal == target for goal in goals])
         score, label = forest.judged_score(encoded[mine], target, voting)
         flipped = label == forest.class_index(target)
-        # The engine demands the same margin beyond a tie; its fixed-point votes round by less than this.
-        half = 0.5 + TIE_MARGIN - 2 * SCORE_ROUNDING if voting == "soft" else 0.5
+        # The engine demands the same margin beyond the cut-off; its fixed-point votes round by less.
+        least = forest.winning(target).score + TIE_MARGIN - 2 * SCORE_ROUNDING if voting == "soft" else 0.0
         columns["score"][mine], columns["valid_now"][mine] = score, flipped
         for name, method in zip(names, methods, strict=True):
-            high_enough = reached(score, method.threshold(len(forest)), len(forest))
-            columns[f"passes {name}"][mine] = flipped & (score >= half) & high_enough
+            high_enough = reached(score, forest.demanded(method.threshold, target), len(forest))
+            columns[f"passes {name}"][mine] = flipped & (score >= least) & high_enough
         ahead = predicted_validity(forest, encoded[mine], target, voting)
         columns["predicted"][mine] = ahead.estimate
         columns["predicted_low"][mine], columns["predicted_high"][mine] = ahead.low, ahead.high

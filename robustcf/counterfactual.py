@@ -29,6 +29,8 @@ Status = Literal[
     "error",
 ]
 
+ADVICE: tuple[Status, ...] = ("optimal", "feasible", "relaxed", "heuristic")  # whose points work
+
 
 @dataclass(frozen=True)
 class Change:
@@ -44,6 +46,7 @@ class Change:
 class Counterfactual:
     """One customer's answer, and what is proved about it.
 
+    - `cutoff`: the score at which the model decides for the target.
     - `distance`: the paper's f (eq. 2a).
     - `objective`, `lower_bound`, `gap`: of the minimised value, which is the distance plus `penalty`.
     - `best_score`: for `no_recourse`, the highest score that any allowed change reaches; it is proved to
@@ -60,6 +63,7 @@ class Counterfactual:
     reason: str | None = None
     target: Label | None = None
     threshold: float = math.nan
+    cutoff: float = math.nan
     score_before: float = math.nan
     score: float = math.nan
     distance: float = math.nan
@@ -80,6 +84,14 @@ class Counterfactual:
     solver: str = ""
     seconds: float = 0.0
     nodes: int = 0
+
+    @property
+    def works(self) -> bool:
+        """Whether the point flips the decision with the required score, so that it can be advice.
+
+        The point of a `no_recourse` row only reaches the best score, and an `error` row failed a check.
+        """
+        return self.verified and self.status in ADVICE
 
     @property
     def n_changed(self) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from robustcf.forest.forest import Forest
 from robustcf.schema.check import broken_rules
 from robustcf.schema.schema import Feature, Schema
-from robustcf.thresholds import log_delta, trees_needed
+from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff, log_delta, trees_needed
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,12 @@ def _count(trees: int | float) -> str:
 
 
 def guarantee_of(
-    forest: Forest, schema: Schema, numbers: np.ndarray, alpha: float, delta: float = 0.05
+    forest: Forest,
+    schema: Schema,
+    numbers: np.ndarray,
+    alpha: float,
+    delta: float = 0.05,
+    cutoff: float | Cutoff = MAJORITY,
 ) -> Guarantee:
     """Return the guarantee for one customer (Prop. 5).
 
@@ -71,6 +77,8 @@ def guarantee_of(
         The customer's row, one number per feature (`encode.read_rows`).
     alpha, delta : float
         Tolerance, and the δ for which the number of trees is computed.
+    cutoff : float or Cutoff
+        The score at which forests decide for the target.
 
     Examples
     --------
@@ -93,10 +101,15 @@ def guarantee_of(
         n_discrete=d,
         convex=is_convex(forest),
         log_delta=log_delta(n, alpha, k, d),
-        log_delta_p_star=log_delta(n, alpha, k, d, condition="p-star"),
+        log_delta_p_star=log_delta(n, alpha, k, d, "p-star", cutoff),
         trees_needed=trees_needed(delta, alpha, k, d),
-        trees_needed_p_star=trees_needed(delta, alpha, k, d, condition="p-star"),
+        trees_needed_p_star=_trees_needed(delta, alpha, k, d, as_cutoff(cutoff)),
     )
+
+
+@lru_cache(maxsize=4096)
+def _trees_needed(delta: float, alpha: float, k: int, d: int, cutoff: Cutoff) -> int | float:
+    return trees_needed(delta, alpha, k, d, "p-star", cutoff)
 
 
 def is_convex(forest: Forest) -> bool:

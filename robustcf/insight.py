@@ -196,7 +196,7 @@ def trajectory(
 def trajectory_of(schema: Schema, answers: Iterable[Counterfactual]) -> pd.DataFrame:
     """Return the table of `trajectory` from existing answers.
 
-    An answer without a point has no changes.
+    An answer whose point does not work has no changes.
     """
     lines = []
     for answer in answers:
@@ -208,7 +208,7 @@ def trajectory_of(schema: Schema, answers: Iterable[Counterfactual]) -> pd.DataF
             "distance": answer.distance,
         }
         moved = dict.fromkeys(schema.names, 0.0)
-        for change in answer.changes:
+        for change in answer.changes if answer.works else ():
             feature = schema[change.feature]
             ends = np.array([feature.number(change.before), feature.number(change.after)])
             signed = float(np.diff(feature.scaled(ends))[0]) if feature.ordered else 1.0

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from robustcf.forest.forest import Label, Voting
+from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.support.tolerances import SAME_SCORE
 
 
@@ -23,6 +23,18 @@ class Judge(Protocol):
         Classes are in the forest's order.
         """
         ...
+
+
+@dataclass(frozen=True)
+class DecidingJudge:
+    """The user's own model with another decision: a forest's cut-off on the model's own scores."""
+
+    judge: Judge
+    forest: Forest
+
+    def __call__(self, rows: pd.DataFrame, voting: Voting, /) -> tuple[np.ndarray, list[Label]]:
+        scores, _ = self.judge(rows, voting)
+        return scores, [self.forest.classes[k] for k in self.forest.decide(scores, voting)]
 
 
 @dataclass(frozen=True)

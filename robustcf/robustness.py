@@ -76,7 +76,7 @@ def predicted_validity(
     leaves = forest.leaves(encoded)
     if voting == "hard":
         votes = (forest.probabilities.argmax(axis=1)[leaves] == c).sum(axis=1).astype(np.float64)
-        needed = (n + 1) // 2 if c == 0 else n // 2 + 1
+        needed = forest.winning(target).votes(n)
         tail = (1 - confidence) / 2
         low = np.where(votes > 0, betaincinv(np.maximum(votes, 1), known - votes + 1, tail), 0.0)
         rest = np.maximum(known - votes, 1)
@@ -86,7 +86,8 @@ def predicted_validity(
     p = forest.probabilities[:, c][leaves]
     mean, spread = p.mean(axis=1), p.std(axis=1, ddof=1) if known > 1 else np.zeros(len(p))
     margin = float(ndtri((1 + confidence) / 2)) * spread / math.sqrt(known)
-    chance = [_normal(m - 0.5, spread / math.sqrt(n)) for m in (mean, mean - margin, mean + margin)]
+    cut = forest.winning(target).score
+    chance = [_normal(m - cut, spread / math.sqrt(n)) for m in (mean, mean - margin, mean + margin)]
     return Prediction(chance[0], chance[1], chance[2], confidence)
 
 

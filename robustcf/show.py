@@ -63,14 +63,27 @@ def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
     if cf.status == "feasible":
         return f"not proved nearest: time limit reached; a change up to {cf.gap:.1%} smaller may exist"
     if cf.status == "no_recourse":
-        best = f"; the best reachable score is {cf.best_score:.3f}" if cf.point is not None else ""
-        said = f"proved: no allowed change reaches a score of {cf.threshold:.3f}{best}"
+        said = f"proved: {no_way(cf.threshold, cf.best_score)}"
         return said if n_classes == 2 else f"{said}; one of {n_classes} classes can win with less than 1/2"
     if cf.status == "timeout":
         return "nothing found and nothing proved: time limit reached"
     if cf.status == "already_favourable":
         return "the decision is already favourable"
     return f"{cf.status.replace('_', ' ')}: {cf.reason}"
+
+
+def no_way(threshold: float, best_score: float | None) -> str:
+    """Say that no allowed change reaches a score, and how close the closest one comes.
+
+    The closest score is rounded down: it must not seem to reach the threshold.
+
+    >>> no_way(0.5, 0.49998)
+    'no change within the limits reaches a score of 0.500; the closest comes to 0.499'
+    """
+    said = f"no change within the limits reaches a score of {threshold:.3f}"
+    if best_score is None or math.isnan(best_score):
+        return said
+    return f"{said}; the closest comes to {math.floor(best_score * 1000) / 1000:.3f}"
 
 
 def certificate_text(cf: Counterfactual) -> str | None:
@@ -197,15 +210,18 @@ def as_record(cf: Counterfactual) -> dict[str, Any]:
         "alpha": cf.method.alpha,
         "beta": cf.method.beta,
         "target": cf.target,
+        "cutoff": _finite(cf.cutoff),
         "threshold": _finite(cf.threshold),
         "score_before": _finite(cf.score_before),
-        "score_after": _finite(cf.score),
-        "distance": _finite(cf.distance),
+        "score_after": _finite(cf.score) if cf.works else None,
+        "distance": _finite(cf.distance) if cf.works else None,
         "lower_bound": _finite(cf.lower_bound),
         "gap": _finite(cf.gap),
         "best_score": _finite(cf.best_score),
         "best_score_gap": _finite(cf.best_score_gap),
-        "changes": [
+        "changes": []
+        if not cf.works  # a point that does not work must not be taken for advice
+        else [
             {
                 "feature": c.feature,
                 "before": _json_value(c.before),
@@ -214,7 +230,7 @@ def as_record(cf: Counterfactual) -> dict[str, Any]:
             }
             for c in cf.changes
         ],
-        "point": None if cf.point is None else _json_row(cf.point),
+        "point": _json_row(cf.point) if cf.works and cf.point is not None else None,
         "verified": cf.verified,
         "solver": cf.solver,
         "seconds": cf.seconds,

@@ -181,7 +181,7 @@ def _parameter(key: str, value: Any) -> Any:
 def retrain(
     forest: Forest, X: np.ndarray, y: np.ndarray, seed: int, n_trees: int | None = None, threads: int = 1
 ) -> Forest:
-    """Train a forest of the same kind on the given rows with another seed.
+    """Train a forest of the same kind, with the same decision, on the given rows with another seed.
 
     Examples
     --------
@@ -200,6 +200,8 @@ def retrain(
     with parallel_config("threading"):  # otherwise a bagging would start processes
         model.fit(X, y)
     again = Forest.from_sklearn(model)
+    if forest.decision is not None:
+        again = again.with_decision(forest.decision)
     if again.classes != forest.classes:
         labels, known = list(again.classes), list(forest.classes)
         raise ForestError(f"the training labels are {labels}, but the forest's classes are {known}")

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from scipy.special import bdtrc, betaincinv, ndtr, ndtri
 
-from robustcf.thresholds import binomial_half_cdf
+from robustcf.thresholds import MAJORITY, Cutoff, miss_probability
 
 NEARLY_ALL = 0.98  # the chance of a safe point to pass, see `granting_forests`
 
@@ -100,19 +100,21 @@ def chance_to_pass(validity: np.ndarray | float, forests: int, alpha: float, del
     return np.asarray(bdtrc(least - 1, forests, validity))
 
 
-def hard_vote_bound(votes: int, trees: int, n_trees: int, delta: float) -> float:
+def hard_vote_bound(
+    votes: int, trees: int, n_trees: int, delta: float, cutoff: float | Cutoff = MAJORITY
+) -> float:
     """Return a lower bound of the validity from the votes of independent trees (Prop. 1).
 
-    The bound of the trees' probability p becomes one of the probability that a majority of `n_trees` trees
-    votes for the target. A tie counts as lost.
+    The bound of the trees' probability p becomes one of the probability that `n_trees` trees reach the
+    cut-off. At 1/2, a tie counts as lost.
 
     >>> round(hard_vote_bound(6100, 10_000, 100, 0.05), 3)
     0.975
     """
-    return 1.0 - float(binomial_half_cdf(n_trees, lower_bound(votes, trees, delta)))
+    return 1.0 - miss_probability(n_trees, lower_bound(votes, trees, delta), cutoff)
 
 
-def soft_vote_bound(values: np.ndarray, n_trees: int, delta: float) -> float:
+def soft_vote_bound(values: np.ndarray, n_trees: int, delta: float, cutoff: float = 0.5) -> float:
     """Return an *asymptotic* lower bound of the validity from the trees' class fractions.
 
     The mean of `n_trees` trees is approximated as normal with a correction for skewness. The ratio of mean
@@ -123,21 +125,21 @@ def soft_vote_bound(values: np.ndarray, n_trees: int, delta: float) -> float:
     values : ndarray
         The class fraction that each independent tree gives the target.
     """
-    excess, spread = float(values.mean()) - 0.5, float(values.std(ddof=1))
+    excess, spread = float(values.mean()) - cutoff, float(values.std(ddof=1))
     if spread == 0.0:
         return 1.0 if excess > 0 else 0.0
     standard = (values - values.mean()) / spread
     skew, kurtosis = float((standard**3).mean()), float((standard**4).mean())
     ratio = excess / spread
     error = math.sqrt(max(1 - skew * ratio + (kurtosis - 1) / 4 * ratio**2, 0.0) / len(values))
-    return majority_chance(ratio - float(ndtri(1 - delta)) * error, skew, n_trees)
+    return chance_to_reach(ratio - float(ndtri(1 - delta)) * error, skew, n_trees)
 
 
-def majority_chance(ratio: float, skew: float, n_trees: int) -> float:
-    """Return the chance that a mean of trees exceeds 1/2.
+def chance_to_reach(ratio: float, skew: float, n_trees: int) -> float:
+    """Return the chance that a mean of trees exceeds the cut-off.
 
     The mean is approximated as normal, with Edgeworth's first correction, which is for skewness. `ratio` is
-    (mean - 1/2) / deviation of one tree's class fraction.
+    (mean - cut-off) / deviation of one tree's class fraction.
     """
     z = ratio * math.sqrt(n_trees)
     density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)

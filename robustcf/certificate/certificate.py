@@ -121,11 +121,11 @@ def judge_point(
     if test == "forests":
         bound = lower_bound(agreeing, len(fresh.certification), delta)
     else:
-        values = fresh.certification.values(point, target, voting)
+        values, cutoff = fresh.certification.values(point, target, voting), fresh.cutoff(target)
         if test == "trees":
-            bound = hard_vote_bound(int(values.sum()), len(values), fresh.n_trees, delta)
+            bound = hard_vote_bound(int(values.sum()), len(values), fresh.n_trees, delta, cutoff)
         else:
-            bound = soft_vote_bound(values, fresh.n_trees, delta)
+            bound = soft_vote_bound(values, fresh.n_trees, delta, cutoff.score)
     return Certificate(
         bound >= 1 - alpha,
         agreeing,

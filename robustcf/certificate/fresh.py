@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
-from robustcf.certificate.bounds import majority_chance
+from robustcf.certificate.bounds import chance_to_reach
 from robustcf.certificate.design import KINDS, Design, Order, orders
 from robustcf.forest.arrays import ForestError, sum_in_order
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.forest.join import join_forests
-from robustcf.thresholds import binomial_half_cdf
+from robustcf.thresholds import Cutoff, miss_probability
 from robustcf.validate import Scenario, retrain, training_rows
 
 DEFAULT = Design()
@@ -65,8 +65,8 @@ class Forests:
             scores = sum_in_order(leaves, self.trees.probabilities) / size
         else:
             votes = self._votes[leaves]
-            scores = np.stack([(votes == c).sum(axis=1) for c in range(len(self.trees.classes))], axis=1)
-        agrees: np.ndarray = scores.argmax(axis=1) == self.trees.class_index(target)
+            scores = np.stack([(votes == c).mean(axis=1) for c in range(len(self.trees.classes))], axis=1)
+        agrees: np.ndarray = self.trees.decide(scores, voting, size) == self.trees.class_index(target)
         return agrees if points.ndim == 1 else agrees.reshape(len(points), -1)
 
 
@@ -75,7 +75,7 @@ class Estimate:
     """The pilot's estimate at a point.
 
     `mean` and `deviation` describe the score of a retrained forest; `validity` is the chance that it reaches
-    1/2.
+    the cut-off.
     """
 
     mean: float
@@ -120,19 +120,24 @@ class FreshForests:
         """A digest of all fresh forests."""
         return joint_fingerprint(self.fingerprints)
 
+    def cutoff(self, target: Label) -> Cutoff:
+        """Return the cut-off at which a retrained forest decides for a class."""
+        return self.certification.trees.cutoff(target)
+
     def estimate(self, point: np.ndarray, target: Label, voting: Voting) -> Estimate:
         """Estimate from the pilot how a retrained forest scores a point."""
         values, n = self.pilot.values(point, target, voting), self.n_trees
+        cutoff = self.cutoff(target)
         mean, variance, skew = float(values.mean()), float(values.var(ddof=1)) / n, 0.0
         if self.design.resamples:
             variance = self._resampled_variance(values)
         elif voting == "hard":
-            return Estimate(mean, variance**0.5, 1.0 - float(binomial_half_cdf(n, mean)))
+            return Estimate(mean, variance**0.5, 1.0 - miss_probability(n, mean, cutoff))
         elif variance > 0.0:
             skew = float(((values - mean) ** 3).mean()) / (variance * n) ** 1.5
         if variance == 0.0:
-            return Estimate(mean, 0.0, float(mean > 0.5))
-        chance = majority_chance((mean - 0.5) / (variance * n) ** 0.5, skew, n)
+            return Estimate(mean, 0.0, float(mean > cutoff.score))
+        chance = chance_to_reach((mean - cutoff.score) / (variance * n) ** 0.5, skew, n)
         return Estimate(mean, variance**0.5, chance)
 
     def _resampled_variance(self, values: np.ndarray) -> float:

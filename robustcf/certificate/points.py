@@ -102,7 +102,7 @@ def certify(
         if k < COMPARED:
             alike.add(refitted)
             alike.refuse_if_all_equal(min(models, COMPARED), scenario)
-        agreeing += refitted.predict(points) == wanted
+        agreeing += _decisions(model, refitted, points) == wanted
         if progress is not None:
             progress(k + 1)
     each = delta / tests
@@ -119,6 +119,14 @@ def certify(
             "claim": [text if held else "" for held in certified],
         }
     )
+
+
+def _decisions(model: Any, refitted: Any, points: Any) -> np.ndarray:
+    """Return what a refitted model decides on each point; a forest with a cut-off keeps it."""
+    if isinstance(model, Forest) and model.decision is not None:
+        decided = model.decide(refitted.predict_proba(points), "soft")
+        return np.asarray(np.array(model.classes, dtype=object)[decided])
+    return np.asarray(refitted.predict(points))
 
 
 def _check(alpha: float, delta: float, models: int, tests: int) -> None:

@@ -179,17 +179,18 @@ class Checks:
         measured: _Measured | None,
     ) -> Counterfactual:
         method, forest = self.methods[j], self.setting.forest
-        threshold = method.threshold(len(forest))
+        threshold = forest.demanded(method.threshold, row.target)
         common: dict[str, Any] = {
             "row": i,
             "target": row.target,
             "threshold": threshold,
+            "cutoff": forest.cutoff(row.target).score,
             "score_before": judged.score_before,
             "lower_bound": answer.lower_bound,
             "solver": self.solver,
             "seconds": answer.seconds,
             "nodes": answer.nodes,
-            "guarantee": method.guarantee(self.setting, row.numbers),
+            "guarantee": method.guarantee(self.setting, row.numbers, row.target),
         }
         if answer.numbers is None or measured is None:
             return Counterfactual(answer.status, method, reason=answer.reason, **common)

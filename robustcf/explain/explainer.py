@@ -15,7 +15,7 @@ from robustcf.counterfactual import Counterfactual
 from robustcf.explain.checks import Checks
 from robustcf.explain.customers import Customers, read_customers
 from robustcf.forest.forest import Forest, Label, Voting
-from robustcf.judge import Judge
+from robustcf.judge import DecidingJudge, Judge
 from robustcf.methods.base import Method, Setting
 from robustcf.methods.family import Answer, Customer, Family, Tools
 from robustcf.methods.joint import settle_joint
@@ -40,6 +40,14 @@ class Explainer:
     target : label, optional
         The target class of every row. By default, the class that the forest does not predict
         (two classes only).
+    cutoff : float, optional
+        The model decides for the target where the target's score is at least this number. By default the
+        model's own decision counts: `predict` of a forest, or the cut-off of a model that has one. Without a
+        target it is the cut-off of the last class, as in scikit-learn. With more than two classes, it asks
+        for the target against the rest.
+    score_of : label, optional
+        The class whose score the cut-off is compared with, if it is not the target: the decision is
+        favourable where this score, such as the probability of default, is at most the cut-off.
     voting : {"soft", "hard"}
         "soft" is the mean of the trees' class fractions, as in scikit-learn's `predict`; "hard" is
         their majority.
@@ -80,6 +88,8 @@ class Explainer:
         method: Method | Sequence[Method] = Naive(),
         *,
         target: Label | None = None,
+        cutoff: float | None = None,
+        score_of: Label | None = None,
         voting: Voting = "soft",
         solver: str = "auto",
         time_limit: float = 60.0,
@@ -101,6 +111,13 @@ class Explainer:
             one.check_forest(one.voting or voting, len(forest.classes))
         if target is None and len(forest.classes) > 2:
             raise ValueError(f"the forest has classes {list(forest.classes)}; choose one of them as target")
+        if cutoff is not None:
+            forest = forest.decided_at(
+                forest.classes[-1] if target is None else target, cutoff, score_of=score_of
+            )
+            judge = None if judge is None else DecidingJudge(judge, forest)
+        elif score_of is not None:
+            raise ValueError("score_of needs a cutoff; give the score at which the decision changes")
         self.forest, self.schema, self.voting = forest, schema, voting
         self.target = None if target is None else forest.classes[forest.class_index(target)]
         self.engine = get_engine(solver)

@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from robustcf.forest.arrays import ForestError
-from robustcf.forest.forest import _DTYPES, Forest, Label
+from robustcf.forest.forest import _DTYPES, Decision, Forest, Label
 from robustcf.support.documents import decoded, parse_json
+from robustcf.thresholds import Cutoff
 
 FORMAT = 1
 MOST_BYTES = 2**33  # largest unpacked size of all arrays: about 10^8 nodes
@@ -74,6 +75,10 @@ def forest_files(forest: Forest) -> dict[str, bytes]:
         "estimator": forest.estimator,
         "fingerprint": forest.fingerprint,
     }
+    if forest.decision is not None:
+        cut = forest.decision.cutoff
+        own = forest.class_index(forest.decision.label)
+        head["decision"] = {"class": own, "cutoff": cut.score, "strict": cut.strict}
     text = json.dumps(head, indent=2, sort_keys=True) + "\n"
     return {"trees.npz": _packed(forest), "forest.json": text.encode("utf-8")}
 
@@ -100,12 +105,14 @@ def load_forest(source: str | PathLike[str] | Mapping[str, bytes], *, name: str 
     with _opened(source, "trees.npz", where) as file:
         arrays = _read_arrays(file, f"{where}/trees.npz")
     try:
+        classes = _labels(head["classes"])
         forest = Forest(
             **arrays,
-            classes=_labels(head["classes"]),
+            classes=classes,
             n_features=head["n_features"],
             accepts_missing=head["accepts_missing"],
             estimator=head["estimator"],
+            decision=_decision(head.get("decision"), classes),
         )
     except (ForestError, IndexError, OverflowError) as error:
         raise ForestError(f"{where}: {error}") from None
@@ -162,8 +169,8 @@ def _read_head(file: BinaryIO, where: str) -> dict[str, Any]:
         raise ForestError(f"{where}: not a JSON file: {error}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ForestError(f"{where}: not a forest of format {FORMAT}")
-    if head.keys() != _KEYS:
-        odd = sorted(head.keys() ^ _KEYS)[0]
+    if head.keys() - {"decision"} != _KEYS:
+        odd = sorted((head.keys() - {"decision"}) ^ _KEYS)[0]
         raise ForestError(f"{where}: {odd!r} is missing or unknown")
     wanted: dict[str, type] = {
         "classes": list,
@@ -189,6 +196,20 @@ def _labels(pairs: list[Any]) -> tuple[Label, ...]:
             raise ForestError(f"class {label!r} is not of type {kind!r}")
         labels.append(label)  # type: ignore[arg-type]  # its type was just checked
     return tuple(labels)
+
+
+def _decision(stored: Any, classes: tuple[Label, ...]) -> Decision | None:
+    if stored is None:
+        return None
+    if not isinstance(stored, dict) or stored.keys() != {"class", "cutoff", "strict"}:
+        raise ForestError("'decision' needs a class, a cutoff and strict")
+    own, cutoff, strict = stored["class"], stored["cutoff"], stored["strict"]
+    if type(own) is not int or not 0 <= own < len(classes) or type(strict) is not bool:
+        raise ForestError("'decision' does not name a class by its position")
+    try:
+        return Decision(classes[own], Cutoff(cutoff, strict))
+    except ValueError as error:
+        raise ForestError(str(error)) from None
 
 
 def _read_arrays(file: BinaryIO, where: str) -> dict[str, np.ndarray]:

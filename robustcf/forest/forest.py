@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from robustcf.forest.arrays import ForestError, leaves_of, sum_in_order
-from robustcf.support.tolerances import CLASS_FRACTIONS
+from robustcf.forest.check import check_trees
+from robustcf.forest.decision import Decision, Label, Voting, winners
+from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff
 
-Voting = Literal["soft", "hard"]
-Label = str | int | float | bool
+__all__ = ["Decision", "Forest", "Label", "Voting"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,8 @@ class Forest:
         Whether the model's `predict` accepts NaN.
     estimator : dict
         Class name and parameters of the ensemble, for retraining.
+    decision : Decision, optional
+        The class with a cut-off, and the cut-off. By default the class with the highest score wins.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class Forest:
     n_features: int
     accepts_missing: bool = False
     estimator: dict[str, Any] = field(default_factory=dict)
+    decision: Decision | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
@@ -74,7 +79,7 @@ class Forest:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         object.__setattr__(self, "classes", tuple(self.classes))
-        _check(self)
+        check_trees(self, tuple(_DTYPES))
 
     def __len__(self) -> int:
         return len(self.tree_start) - 1
@@ -117,13 +122,96 @@ class Forest:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over canonical bytes of everything that decides a score."""
-        head = {"classes": list(self.classes), "n_features": self.n_features, "missing": self.accepts_missing}
+        head: dict[str, Any] = {
+            "classes": list(self.classes),
+            "n_features": self.n_features,
+            "missing": self.accepts_missing,
+        }
+        if self.decision is not None:
+            cut = self.decision.cutoff
+            head["decision"] = [self.class_index(self.decision.label), cut.score, cut.strict]
         digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
         for name, dtype in _DTYPES.items():
             array = getattr(self, name)
             digest.update(f"{name}:{array.shape}".encode())
             digest.update(array.astype(np.dtype(dtype).newbyteorder("<")).tobytes())
         return digest.hexdigest()
+
+    def decided_at(self, label: Label, cutoff: float | Cutoff, *, score_of: Label | None = None) -> Forest:
+        """Return the same trees with another decision.
+
+        Parameters
+        ----------
+        label : label
+            The class that is decided for where its score is at least the cut-off.
+        cutoff : float
+            At 1/2, two classes are decided as `predict` decides them: the higher score wins.
+        score_of : label, optional
+            The class whose score the cut-off is compared with, if it is not `label`. The decision is then
+            `label` where that score is at most the cut-off.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0]], ["no", "yes", "yes", "yes"]
+        >>> forest = Forest.from_sklearn(DecisionTreeClassifier().fit(X, y))
+        >>> [int(f.predict(np.array(X))[0]) for f in (forest, forest.decided_at("yes", 0.7))]
+        [1, 0]
+        """
+        own, scored = self.class_index(label), self.class_index(label if score_of is None else score_of)
+        decision: Decision | None = Decision(self.classes[own], as_cutoff(cutoff))
+        if scored != own:
+            if len(self.classes) > 2:
+                raise ForestError(
+                    f"the forest has {len(self.classes)} classes; a cut-off must be that of {label!r} itself"
+                )
+            score = cutoff.score if isinstance(cutoff, Cutoff) else cutoff
+            decision = Decision(self.classes[scored], Cutoff(score, strict=True))
+        elif len(self.classes) == 2 and decision is not None and decision.cutoff == MAJORITY:
+            decision = None
+        return self.with_decision(decision)
+
+    def with_decision(self, decision: Decision | None) -> Forest:
+        """Return the same trees, judged by the same scikit-learn model, with another decision."""
+        changed = replace(self, decision=decision)
+        if "judge" in self.__dict__:
+            changed.__dict__["judge"] = self.judge
+        return changed
+
+    def winning(self, target: Label) -> Cutoff:
+        """Return the score at which the forest decides for a class.
+
+        Without a cut-off this is half of the votes, and more for every class but the first, which wins
+        ties. With more than two classes it suffices, although a class can win with less.
+        """
+        own = self.class_index(target)
+        return Cutoff(0.5, strict=own > 0) if self.decision is None else self._decided_for(target)
+
+    def cutoff(self, target: Label) -> Cutoff:
+        """Return the cut-off c of p*(N, α, c) for a class: more than half, or the decision's own."""
+        return MAJORITY if self.decision is None else self._decided_for(target)
+
+    def demanded(self, threshold: Callable[..., float], target: Label) -> float:
+        """Return the score τ(N, c) that a method's `threshold` demands for a class.
+
+        A method that knows no cut-off can be used at 1/2.
+        """
+        cutoff = self.cutoff(target)
+        return threshold(len(self)) if cutoff == MAJORITY else threshold(len(self), cutoff)
+
+    def _decided_for(self, target: Label) -> Cutoff:
+        assert self.decision is not None
+        return self.decision.for_class(self.classes[self.class_index(target)], len(self.classes))
+
+    def decide(self, scores: np.ndarray, voting: Voting, n_trees: int | None = None) -> np.ndarray:
+        """Return the positions of the classes that scores (hard: shares of the trees' votes) decide for.
+
+        `n_trees` is the number of trees that voted, if they are not all.
+        """
+        n = len(self) if n_trees is None else n_trees
+        if self.decision is None:
+            return winners(scores, voting, n)
+        return winners(scores, voting, n, self.class_index(self.decision.label), self.decision.cutoff)
 
     def class_index(self, label: Label) -> int:
         """Return the position of a label; an unknown label raises a ForestError."""
@@ -146,14 +234,12 @@ class Forest:
         return sum_in_order(self.leaves(X), self.probabilities) / len(self)
 
     def predict(self, X: np.ndarray, voting: Voting = "soft") -> np.ndarray:
-        """Return the positions in `classes` of the predicted labels (the first on a tie)."""
+        """Return the positions in `classes` of the decisions (without a cut-off, the first on a tie)."""
         if voting == "soft":
-            scores = self.predict_proba(X)
-        else:
-            votes = self.probabilities.argmax(axis=1)[self.leaves(X)]
-            scores = np.stack([(votes == c).sum(axis=1) for c in range(len(self.classes))], axis=1)
-        winners: np.ndarray = scores.argmax(axis=1)
-        return winners
+            return self.decide(self.predict_proba(X), voting)
+        votes = self.probabilities.argmax(axis=1)[self.leaves(X)]
+        shares = np.stack([(votes == c).mean(axis=1) for c in range(len(self.classes))], axis=1)
+        return self.decide(shares, voting)
 
     def score(self, X: np.ndarray, target: Label, voting: Voting = "soft") -> np.ndarray:
         """Return h_N(x) for the target class (eq. 1).
@@ -174,10 +260,11 @@ class Forest:
         return scores[:, self.class_index(target)], predicted
 
     def judged_scores(self, X: np.ndarray, voting: Voting = "soft") -> tuple[np.ndarray, np.ndarray]:
-        """Return the scikit-learn model's scores of all classes and predicted position per row."""
+        """Return the scikit-learn model's scores of all classes and the decided position per row."""
         from robustcf.forest.sklearn import judge_rows
 
-        return judge_rows(self.judge, X, voting)
+        scores = judge_rows(self.judge, X, voting)
+        return scores, self.decide(scores, voting)
 
 
 _DTYPES: dict[str, type[np.generic]] = {
@@ -189,43 +276,3 @@ _DTYPES: dict[str, type[np.generic]] = {
     "missing_left": np.bool_,
     "probabilities": np.float64,
 }
-
-
-def _check(forest: Forest) -> None:
-    """Raise a ForestError unless the arrays form trees.
-
-    The arrays may come from an untrusted file.
-    """
-    nodes = len(forest.left)
-    start = forest.tree_start
-    if len(start) < 2 or start[0] != 0 or start[-1] != nodes or (np.diff(start) < 1).any():
-        raise ForestError("tree_start does not divide the nodes into trees")
-    shapes = {name: getattr(forest, name).shape for name in _DTYPES}
-    if any(shapes[name] != (nodes,) for name in ("right", "feature", "threshold", "missing_left")):
-        raise ForestError(f"node arrays have different lengths: {shapes}")
-    if shapes["probabilities"] != (nodes, len(forest.classes)) or len(forest.classes) < 2:
-        raise ForestError("a forest needs class fractions for at least two classes")
-    if len(set(map(repr, forest.classes))) != len(forest.classes):
-        raise ForestError("a class is listed twice")
-    number = np.arange(nodes)
-    end = np.repeat(start[1:], np.diff(start))
-    inner = forest.left >= 0
-    for child in (forest.left, forest.right):
-        if ((child[inner] <= number[inner]) | (child[inner] >= end[inner])).any():
-            raise ForestError("a node's child lies outside its tree or before the node")
-    children = np.sort(np.concatenate([forest.left[inner], forest.right[inner]]))
-    if not np.array_equal(children, np.delete(number, start[:-1])):
-        raise ForestError("a node is the child of no other node, or of several")
-    if (forest.right[~inner] >= 0).any():
-        raise ForestError("a node has a right child but no left one")
-    if ((forest.feature[inner] < 0) | (forest.feature[inner] >= forest.n_features)).any():
-        raise ForestError(f"a node splits on a column outside 0..{forest.n_features - 1}")
-    if np.isnan(forest.threshold[inner]).any():
-        raise ForestError("a split threshold is not a number")
-    p = forest.probabilities
-    if not (
-        np.isfinite(p).all()
-        and (p >= 0).all()
-        and np.allclose(p[~inner].sum(axis=1), 1.0, atol=CLASS_FRACTIONS)
-    ):
-        raise ForestError("leaf fractions are not probabilities")

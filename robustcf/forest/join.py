@@ -16,7 +16,8 @@ NODES = ("left", "right", "feature", "threshold", "missing_left", "probabilities
 def join_forests(forests: Sequence[Forest]) -> Forest:
     """Return one forest with the trees of all forests, in order.
 
-    The forests must have the same classes and columns. The result cannot be retrained.
+    The forests must have the same classes and columns. The result decides as the first, and cannot be
+    retrained.
 
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> tree = Forest.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]))
@@ -38,4 +39,5 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
         classes=first.classes,
         n_features=first.n_features,
         accepts_missing=first.accepts_missing,
+        decision=first.decision,
     )

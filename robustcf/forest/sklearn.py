@@ -24,8 +24,7 @@ SUPPORTED = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier, De
 def read_model(model: Any) -> dict[str, Any]:
     """Return the arguments of `Forest` for a fitted ensemble."""
     if not isinstance(model, SUPPORTED):
-        names = ", ".join(c.__name__ for c in SUPPORTED)
-        raise ForestError(f"cannot explain a {type(model).__name__}; supported models are {names}")
+        raise ForestError(unsupported(type(model).__name__))
     try:
         check_is_fitted(model)
     except NotFittedError:
@@ -46,6 +45,15 @@ def read_model(model: Any) -> dict[str, Any]:
         "accepts_missing": bool(get_tags(trees[0]).input_tags.allow_nan),
         "estimator": {"class": type(model).__name__, "parameters": _storable_parameters(model)},
     }
+
+
+def unsupported(name: str) -> str:
+    """Return the message about a model that cannot be explained: what it is, and what to use instead."""
+    names = ", ".join(c.__name__ for c in SUPPORTED)
+    return (
+        f"cannot explain a {name}; supported models are {names}, alone, as the last step of a Pipeline, or "
+        "inside a threshold, calibration or search; train one of these (see docs/your-own-model.md)"
+    )
 
 
 def members(model: Any) -> list[DecisionTreeClassifier]:
@@ -131,16 +139,16 @@ def _build_tree(forest: Forest, t: int) -> DecisionTreeClassifier:
 FEW_ROWS = 64  # for fewer rows, the ensemble's thread pool takes longer than its trees
 
 
-def judge_rows(model: Any, X: np.ndarray, voting: Voting) -> tuple[np.ndarray, np.ndarray]:
-    """Return scikit-learn's score of every class and the predicted class position.
+def judge_rows(model: Any, X: np.ndarray, voting: Voting) -> np.ndarray:
+    """Return scikit-learn's score of every class.
 
     For many rows, soft votes come from the model's `predict_proba`. For few rows, they are the sum of
     the trees' own `predict_proba` in the same order. Both give the same bits.
     """
     if voting == "soft" and (len(X) >= FEW_ROWS or isinstance(model, DecisionTreeClassifier)):
         names = getattr(model, "feature_names_in_", None)
-        scores = model.predict_proba(X if names is None else pd.DataFrame(X, columns=names))
-        return scores, scores.argmax(axis=1)
+        scores: np.ndarray = model.predict_proba(X if names is None else pd.DataFrame(X, columns=names))
+        return scores
     trees = members(model)
     columns = getattr(model, "estimators_features_", [slice(None)] * len(trees))
     X32 = X.astype(np.float32)
@@ -153,4 +161,4 @@ def judge_rows(model: Any, X: np.ndarray, voting: Voting) -> tuple[np.ndarray, n
             total += proba
         else:  # a tree that has not seen every class
             total[:, np.asarray(tree.classes_, dtype=int)] += proba
-    return total / len(trees), total.argmax(axis=1)
+    return total / len(trees)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from robustcf.forest.forest import Forest, Voting
+from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.schema.schema import Schema
+from robustcf.thresholds import MAJORITY, Cutoff
 
 if TYPE_CHECKING:
     from robustcf.certificate.design import Design
@@ -61,8 +62,11 @@ class Method:
         """Whether rows collected after the explained forest's training determine its answers."""
         return self.design is not None and self.design.needs_later_rows
 
-    def threshold(self, n_trees: int) -> float:
-        """Return τ(N, α) (eq. 5): the score that the explained forest must give."""
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        """Return τ(N, α) (eq. 5): the score that the explained forest must give.
+
+        `cutoff` is the score at which forests decide for the target.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define threshold()")
 
     @property
@@ -85,7 +89,7 @@ class Method:
         """Return the method with δ divided by a number of certificates; most methods have no δ."""
         return self
 
-    def guarantee(self, setting: Setting, numbers: np.ndarray) -> Guarantee | None:
+    def guarantee(self, setting: Setting, numbers: np.ndarray, target: Label) -> Guarantee | None:
         """Return the proved guarantee about retrained forests; most methods have none."""
         return None
 

@@ -34,7 +34,7 @@ class Thresholds:
 
     def demands(self, target: Label, methods: Sequence[Method]) -> list[int]:
         """Return the integer votes that each method needs."""
-        taus = [method.threshold(len(self.forest)) for method in methods]
+        taus = [self.forest.demanded(method.threshold, target) for method in methods]
         return [votes_needed(self.geometry, target, self.voting, tau) for tau in taus]
 
     def problem(self, row: Customer, demand: int) -> tuple[Problem, Moves]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustcf.forest.forest import Voting
+from robustcf.forest.forest import Label, Voting
 from robustcf.methods.base import Method, Setting, check_alpha
-from robustcf.thresholds import p_star, robust_threshold
+from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff, p_star, robust_threshold
 
 if TYPE_CHECKING:
     from robustcf.guarantee import Guarantee
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Naive(Method):
-    """Score of at least 1/2 for the target class (eq. 2b), without robustness.
+    """Score of at least the cut-off for the target class (eq. 2b), without robustness.
 
-    With two classes, this is exactly what `predict` needs. With three or more classes it is sufficient but
-    not necessary: the class with the most votes wins, even with less than half. `optimal` and `no_recourse`
-    then refer to the score of 1/2. `predict` may give the target at a nearer point, or where no point has
-    this score.
+    The cut-off is 1/2 unless the model or the user sets another one. With two classes, this is exactly what
+    the decision needs. With three or more classes it is sufficient but not necessary: the class with the most
+    votes wins, even with less than half. `optimal` and `no_recourse` then refer to the score of 1/2.
+    `predict` may give the target at a nearer point, or where no point has this score.
 
     >>> Naive().threshold(100)
     0.5
@@ -34,19 +34,19 @@ class Naive(Method):
     beta = None
     parameter = None
 
-    def threshold(self, n_trees: int) -> float:
-        return 0.5
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return as_cutoff(cutoff).score
 
 
 @dataclass(frozen=True)
 class DirectSAA(Method):
-    """Score of at least p*(N, α) (eq. 7).
+    """Score of at least p*(N, α, c) (eq. 7), where c is the cut-off.
 
-    If single trees vote for the target with probability p*, a retrained forest agrees with probability 1 - α
-    (Prop. 1).
+    If single trees vote for the target with probability p*, a retrained forest reaches the cut-off with
+    probability 1 - α (Prop. 1).
 
-    >>> round(DirectSAA(alpha=0.05).threshold(100), 3)
-    0.586
+    >>> round(DirectSAA(alpha=0.05).threshold(100), 3), round(DirectSAA(alpha=0.05).threshold(100, 0.7), 3)
+    (0.586, 0.766)
     """
 
     alpha: float
@@ -59,8 +59,8 @@ class DirectSAA(Method):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
 
-    def threshold(self, n_trees: int) -> float:
-        return p_star(n_trees, self.alpha)
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return p_star(n_trees, self.alpha, cutoff)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class RobustSAA(Method):
         check_alpha(self.alpha)
         robust_threshold(100, self.alpha, self.beta, self.variant)  # type: ignore[arg-type]
 
-    def threshold(self, n_trees: int) -> float:
-        return robust_threshold(n_trees, self.alpha, self.beta, self.variant)  # type: ignore[arg-type]
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return robust_threshold(n_trees, self.alpha, self.beta, self.variant, cutoff)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,12 @@ class ConvexApproximation(Method):
                 "because soft votes are infeasible nearly everywhere"
             )
 
-    def threshold(self, n_trees: int) -> float:
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
         return 1.0
 
-    def guarantee(self, setting: Setting, numbers: np.ndarray) -> Guarantee:
+    def guarantee(self, setting: Setting, numbers: np.ndarray, target: Label) -> Guarantee:
         from robustcf.guarantee import guarantee_of
 
-        return guarantee_of(setting.forest, setting.schema, numbers, self.alpha, self.delta)
+        return guarantee_of(
+            setting.forest, setting.schema, numbers, self.alpha, self.delta, setting.forest.cutoff(target)
+        )

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from robustcf.forest.forest import Label, Voting
-from robustcf.forest.sklearn import judge_rows
 from robustcf.pipeline.frames import typed_columns
 from robustcf.schema.schema import Schema
 
@@ -45,5 +44,5 @@ class PipelineJudge:
         if voting == "soft":
             scores, decided = self.read.decide(frame)
         else:
-            scores, decided = judge_rows(self.read.forest.judge, self.read.transform(frame), voting)
+            scores, decided = self.read.forest.judged_scores(self.read.transform(frame), voting)
         return scores, [self.read.forest.classes[k] for k in decided]

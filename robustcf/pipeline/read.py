@@ -25,6 +25,7 @@ from robustcf.pipeline.judge import PipelineJudge
 from robustcf.pipeline.probes import check_against_model
 from robustcf.pipeline.steps import Track, follow, is_missing
 from robustcf.pipeline.tables import MISSING, changed_tables, is_yes_or_no, kind_of, number_table
+from robustcf.pipeline.wrapped import Opened, forest_of, opened
 from robustcf.schema.feature import Feature, SchemaError, typed
 from robustcf.schema.schema import Schema
 
@@ -41,6 +42,7 @@ class ReadModel:
     tracks: tuple[Track, ...]
     encoder: Pipeline | None
     model: Any = field(repr=False, compare=False)
+    scorer: Any = field(repr=False, compare=False)  # gives the forest's scores, before any calibration
 
     def schema(
         self,
@@ -95,10 +97,13 @@ class ReadModel:
         return dense.astype(np.float64)
 
     def decide(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return the model's own score of every class and predicted class position."""
+        """Return the forest's score of every class, and the class position that the model itself predicts.
+
+        If the model calibrates scores, these are the scores before calibration.
+        """
         rows = self._as_fitted(frame)
         with joblib.parallel_config(backend="sequential"):  # threads would sum the trees in random order
-            scores, labels = self.model.predict_proba(rows), self.model.predict(rows)
+            scores, labels = self.scorer.predict_proba(rows), self.model.predict(rows)
         return scores, np.searchsorted(self.model.classes_, labels)
 
     def frame(self, columns: Mapping[str, pd.Series], rows: int) -> pd.DataFrame:
@@ -122,7 +127,7 @@ class ReadModel:
 
     def _as_fitted(self, frame: pd.DataFrame) -> Any:
         """Return the frame if the model was fitted on a frame, else its values."""
-        return frame.to_numpy(dtype=None) if _fitted_names(self.model) is None else frame
+        return frame.to_numpy(dtype=None) if _fitted_names(opened(self.model)) is None else frame
 
     def _columns(self) -> dict[str, list[int]]:
         """Return the forest's columns of each raw column, in the forest's order."""
@@ -204,7 +209,7 @@ class ReadModel:
         gone = {name: pd.Series([np.nan]) for name in numbers}
         gone |= {t.name: as_series([missing_of(t)]) for t in self.tracks if t.fill is not None}
         try:
-            self.model.predict_proba(self._as_fitted(self.frame(gone, 1)))
+            self.scorer.predict_proba(self._as_fitted(self.frame(gone, 1)))
         except Exception:  # an earlier step, or a sparse matrix, does not accept missing values
             return False
         return True
@@ -219,7 +224,7 @@ def read_model(model: Any) -> ReadModel:
         A `Pipeline` whose steps treat each column by itself (`ColumnTransformer`, one-hot and
         ordinal encoders, scalers, constant imputation) and whose last step is a `RandomForest-`,
         `ExtraTrees-` or `BaggingClassifier` of trees or a single tree. For a fitted search
-        (`GridSearchCV`), the best estimator is used.
+        (`GridSearchCV`), the best estimator is used. Wrappers are followed (`wrapped.py`).
 
     Raises
     ------
@@ -241,10 +246,10 @@ def read_model(model: Any) -> ReadModel:
     True
     """
     model = getattr(model, "best_estimator_", model)
-    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-    forest = Forest.from_sklearn(steps[-1][1])
-    encoder = model[:-1] if len(steps) > 1 else None
-    names = _names(model, forest)
+    parts = opened(model)
+    forest = forest_of(parts)
+    encoder = Pipeline(list(parts.steps)) if parts.steps else None
+    names = _names(parts, forest)
     tracks = tuple(Track(name, "") for name in names)
     if encoder is not None:
         tracks = tuple(follow(encoder, tracks))
@@ -252,7 +257,8 @@ def read_model(model: Any) -> ReadModel:
         raise ForestError(
             f"the pipeline's steps make {len(tracks)} columns, but its forest takes {forest.n_features}"
         )
-    read = ReadModel(forest, names, tracks, encoder, model)
+    scorer = model if parts.calibration is None else parts.scorer
+    read = ReadModel(forest, names, tracks, encoder, model, scorer)
     if not forest.accepts_missing or read.takes_missing():
         return read
     strict = replace(forest, accepts_missing=False)
@@ -260,17 +266,18 @@ def read_model(model: Any) -> ReadModel:
     return replace(read, forest=strict)
 
 
-def _fitted_names(model: Any) -> Sequence[Any] | None:
+def _fitted_names(parts: Opened) -> Sequence[Any] | None:
     """Return the names of the columns that a model was fitted on, or None."""
-    for _, step in model.steps if isinstance(model, Pipeline) else [("", model)]:
+    for step in (*(step for _, step in parts.steps), parts.final):
         if step is not None and not isinstance(step, str):
             names: Sequence[Any] | None = getattr(step, "feature_names_in_", None)
             return names
     return None
 
 
-def _names(model: Any, forest: Forest) -> tuple[str, ...]:
-    named = _fitted_names(model)
+def _names(parts: Opened, forest: Forest) -> tuple[str, ...]:
+    named = _fitted_names(parts)
     if named is not None:
         return tuple(map(str, named))
-    return tuple(map(str, range(getattr(model, "n_features_in_", forest.n_features))))
+    first = next((step for _, step in parts.steps if hasattr(step, "n_features_in_")), parts.final)
+    return tuple(map(str, range(getattr(first, "n_features_in_", forest.n_features))))

@@ -35,19 +35,16 @@ def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
 
 
 def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
-    """Return the votes that reach max(threshold, half of all votes) (eq. 2b, eq. 5).
+    """Return the votes that reach max(threshold, cut-off) (eq. 2b, eq. 5).
 
-    With two classes, half of the votes flips the prediction. With more classes it suffices, although a class
-    can win with less. Hard votes: the first class wins a tie, and every other class needs one vote more.
-    Soft votes: TIE_MARGIN beyond the tie is required, and scores within 2**-40 of the threshold count as
-    equal to it.
+    With two classes, votes that reach the cut-off flip the decision. With more classes half of the votes
+    suffices, although a class can win with less. Soft votes: TIE_MARGIN beyond the cut-off is required, and
+    scores within 2**-40 of the threshold count as equal to it.
     """
-    n = len(geometry.forest)
+    n, winning = len(geometry.forest), geometry.forest.winning(target)
     if voting == "hard":
-        first = geometry.forest.class_index(target) == 0
-        flips = (n + 1) // 2 if first else n // 2 + 1
-        return max(flips, math.ceil(n * threshold - WHOLE_VOTES))
-    needed = max(threshold, 0.5 + TIE_MARGIN)
+        return max(winning.votes(n), math.ceil(n * threshold - WHOLE_VOTES))
+    needed = max(threshold, winning.score + TIE_MARGIN)
     return math.ceil(n * needed * SOFT_UNIT) - n  # n leaves, each rounded by at most half a unit
 
 

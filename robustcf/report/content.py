@@ -71,6 +71,8 @@ class Population:
     groups: tuple[Group, ...] = ()
     groups_left_out: int = 0
     n_classes: int = 2  # with more than two, a class can win with less than half of the votes
+    means_of_all_points: bool = False  # also of points below the threshold, as in the paper's experiment
+    decision: str | None = None  # the model's cut-off, as a sentence
 
     def method(self, title: str | None) -> MethodLine | None:
         return next((m for m in self.methods if m.title == title), None)
@@ -113,7 +115,7 @@ class Population:
     @property
     def some_fall_short(self) -> bool:
         """Whether means include points that do not reach the threshold."""
-        return any(m.outcomes.none for m in self.methods)
+        return self.means_of_all_points and any(m.outcomes.none for m in self.methods)
 
     @property
     def scenarios(self) -> tuple[str, ...]:

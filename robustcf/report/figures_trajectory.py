@@ -32,8 +32,8 @@ def trajectory_figure(
         The customer in original units.
     title : str
     points : sequence of mappings, optional
-        The explained rows in original units, one per line of the table. If given, each changed cell
-        shows the feature's new value.
+        The explained rows in original units, one per line of the table; None where no change works. If
+        given, each changed cell shows the feature's new value.
 
     Returns
     -------
@@ -86,6 +86,15 @@ def _initial(schema: Schema, names: list[str], row: Mapping[str, Any]) -> np.nda
 
 def _label(axes: Axes, table: pd.DataFrame, schema: Schema, names: list[str], points: list[Any]) -> None:
     for i, point in enumerate(points):
+        if point is None:
+            axes.text(
+                (len(names) - 1) / 2,
+                len(points) - 1 - i,
+                "no change found that works",
+                ha="center",
+                va="center",
+                fontsize=7,
+            )
         for k, name in enumerate(names):
             change = float(table[name].iloc[i])
             if point is not None and change != 0.0:

@@ -19,6 +19,7 @@ from robustcf.report import figures, words
 from robustcf.report.content import SMALL, Population, Report
 from robustcf.report.doubts import not_proved
 from robustcf.report.verdict import verdict, warnings
+from robustcf.show import no_way
 
 PAGE = 5  # customers shown at a time
 WITHOUT_SCRIPT = ".card[hidden] { display: block; } .controls { display: none; }"  # shows all customers
@@ -94,7 +95,7 @@ def _environment() -> Environment:
         environment.filters[name] = getattr(words, name)
     for name in ("share", "share_of", "with_interval"):
         environment.filters[name] = _unbroken(getattr(words, name))
-    environment.globals.update(small=SMALL)
+    environment.globals.update(small=SMALL, no_way=no_way)
     return environment
 
 

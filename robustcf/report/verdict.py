@@ -38,6 +38,8 @@ def verdict(p: Population, experiment: bool = False) -> list[str]:
     said = [f"The model denied {count(p.denied)} of {count(p.seen)} customers{unread}."]
     if experiment:
         said = [f"The run looked for a change of class for {count(p.denied)} rows{unread}."]
+    if p.decision is not None:
+        said.append(p.decision)
     if not p.denied:
         return said
     strict, naive = p.strict_method, p.naive

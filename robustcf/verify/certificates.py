@@ -16,7 +16,7 @@ from robustcf.certificate.fresh import Forests
 from robustcf.forest.forest import Voting
 from robustcf.support.tolerances import CHECKED_COLUMN, CHECKED_PREDICTION
 from robustcf.verify.findings import short
-from robustcf.verify.trees import Trees
+from robustcf.verify.trees import Bar, Trees
 
 if TYPE_CHECKING:
     from robustcf.verify.sheet import Sheet
@@ -49,19 +49,20 @@ class Terms:
     pooled: Trees | None = None
 
 
-def levels_of(n_trees: int, listed: Sequence[float] | None = None) -> tuple[float, ...]:
-    """Return the levels of a method: 1/2, and those it lists (docs/certificates.md).
+def levels_of(n_trees: int, listed: Sequence[float] | None = None, cut: float = 0.5) -> tuple[float, ...]:
+    """Return the levels of a method: the cut-off c, and those it lists (docs/certificates.md).
 
-    If it lists none, the excess over 1/2 grows by a quarter each time, from 0.1/√N to 0.45.
+    If it lists none, the excess over c grows by a quarter each time, from 0.2·√(c(1 - c)/N) to 0.9·(1 - c).
 
     >>> [round(level, 3) for level in levels_of(100)[:4]], levels_of(100)[-1]
     ([0.5, 0.51, 0.512, 0.516], 0.95)
     """
     if listed is not None:
-        return (0.5, *(level for level in listed if level != 0.5))
-    found, excess = [0.5], 0.1 / math.sqrt(n_trees)
-    while found[-1] < 0.95:
-        found.append(min(0.5 + excess, 0.95))
+        return (cut, *(level for level in listed if level > cut))
+    top = cut + 0.9 * (1 - cut)
+    found, excess = [cut], 0.2 * math.sqrt(cut * (1 - cut) / n_trees)
+    while found[-1] < top:
+        found.append(min(cut + excess, top))
         excess *= 1.25
     return tuple(found)
 
@@ -194,16 +195,19 @@ class _Certificates:
         def count(at: np.ndarray) -> None:
             points, label = self.points[at], forests.trees.classes[targets[at[0]]]
             voting = cast(Voting, self.voting)
-            if self.terms.test == "trees":  # two classes: the votes decide; the first class wins a tie
+            bar = self.sheet.asked.trees.bar(int(targets[at[0]]))
+            if self.terms.test == "trees":  # two classes: the votes decide
                 votes = forests.values(points, label, voting)
-                share = votes.reshape(len(at), len(forests), -1).mean(axis=2)
-                agreeing[at] = ((share >= 0.5) if targets[at[0]] == 0 else (share > 0.5)).sum(axis=1)
-                bound[at] = self._vote_bounds(votes)
+                each = votes.reshape(len(at), len(forests), -1).sum(axis=2)
+                agreeing[at] = (each >= bar.votes(self.terms.n_trees)).sum(axis=1)
+                bound[at] = self._vote_bounds(votes, bar)
                 return
             agreeing[at] = forests.agree(points, label, voting).sum(axis=1)
             if self.terms.test == "trees-asymptotic":
                 values = forests.values(points, label, voting)
-                bound[at] = [soft_vote_bound(row, self.terms.n_trees, self.terms.delta) for row in values]
+                bound[at] = [
+                    soft_vote_bound(row, self.terms.n_trees, self.terms.delta, bar.score) for row in values
+                ]
 
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(count, _parts(targets, max(1, PAIRS // len(forests.trees)))))
@@ -211,11 +215,12 @@ class _Certificates:
             bound = least_shares(agreeing, len(forests), self.terms.delta)
         return agreeing, bound
 
-    def _vote_bounds(self, votes: np.ndarray) -> np.ndarray:
-        """Return the bounds of a majority of N trees, given the votes of all trees (Prop. 1)."""
+    def _vote_bounds(self, votes: np.ndarray, bar: Bar) -> np.ndarray:
+        """Return the bounds of reaching the cut-off with N trees, given the votes of all trees (Prop. 1)."""
         n = self.terms.n_trees
         share = least_shares(votes.sum(axis=1), votes.shape[1], self.terms.delta)
-        return np.asarray(binom.sf(n // 2, n, share))
+        needed = bar.votes(n, strict=True) if bar.majority else bar.votes(n)
+        return np.asarray(binom.sf(needed - 1, n, share))
 
 
 def _parts(targets: np.ndarray, size: int) -> Iterator[np.ndarray]:

@@ -87,10 +87,10 @@ def judge(asked: ShardQuestion, claim: Claim, own: np.ndarray, points: np.ndarra
     """
     method, target, plausible, level, pool_trees = claim.kind
     demand, trees, features = asked.demands[method], asked.trees, asked.schema.features
-    encoded = encode_rows(features, points)
+    encoded, bar = encode_rows(features, points), trees.bar(target)
     verdict = trees.judge(encoded, np.full(len(points), target), demand.voting)
     good = allowed_moves(asked.schema, own, points) & (
-        verdict.score >= needed_score(demand, len(trees), target) + rounding_of(len(trees), demand.voting)
+        verdict.score >= needed_score(demand, len(trees), bar) + rounding_of(len(trees), demand.voting)
     )
     good &= ~verdict.denied(demand.voting)
     if plausible and level is not None:
@@ -100,7 +100,7 @@ def judge(asked: ShardQuestion, claim: Claim, own: np.ndarray, points: np.ndarra
         else:
             at = np.flatnonzero(good)
             score = pool.judge(encoded[at], np.full(len(at), target), demand.voting).score
-            good[at] = score >= score_at(level, pool_trees, demand.voting, target) + rounding_of(
+            good[at] = score >= score_at(level, pool_trees, demand.voting, bar) + rounding_of(
                 pool_trees, demand.voting
             )
     objective = move_costs(asked.schema, own, points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -13,8 +13,11 @@ from scipy.stats import binom, norm
 
 from robustcf.methods.base import Method, keyed_title
 from robustcf.support.tolerances import TIE_MARGIN, WHOLE_VOTES
+from robustcf.thresholds import Cutoff
+from robustcf.verify.trees import Bar
 
 NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # the only method that may have the status
+HALF = Bar()
 PENALISED = ("local-outlier-factor",)  # objective = distance + penalty
 
 
@@ -42,8 +45,8 @@ class Demand:
 
 
 @lru_cache(maxsize=1024)
-def threshold(demand: Demand, n_trees: int) -> float:
-    """Return a method's threshold τ: 1/2, p*, p* with a margin, or 1.
+def threshold(demand: Demand, n_trees: int, bar: Bar = HALF) -> float:
+    """Return a method's threshold τ: the cut-off, p*, p* with a margin, or 1.
 
     >>> round(threshold(Demand("direct-saa", 0.05, None, None, "soft"), 100), 3)
     0.586
@@ -53,12 +56,14 @@ def threshold(demand: Demand, n_trees: int) -> float:
     0.654
     """
     if demand.foreign is not None:
-        return float(demand.foreign.threshold(n_trees))
+        if bar.majority:
+            return float(demand.foreign.threshold(n_trees))
+        return float(demand.foreign.threshold(n_trees, Cutoff(bar.score, bar.strict)))
     if demand.name == "convex-approximation":
         return 1.0
     if demand.alpha is None or demand.name in ("robx", "certified"):
-        return 0.5
-    n, p = n_trees, least_share(n_trees, demand.alpha)
+        return bar.score
+    n, p = n_trees, least_share(n_trees, demand.alpha, bar)
     if demand.beta is None:
         return p
     if demand.variant == "one-sided":  # the lowest score whose lower confidence limit reaches p*
@@ -69,25 +74,25 @@ def threshold(demand: Demand, n_trees: int) -> float:
     return p + NormalDist().inv_cdf(1 - demand.beta / 2) * math.sqrt(rho * (1 - rho) / n)
 
 
-def needed_score(demand: Demand, n_trees: int, target: int) -> float:
+def needed_score(demand: Demand, n_trees: int, bar: Bar) -> float:
     """Return the score that a point needs.
 
     It is the threshold, or more if the decision needs more.
     """
-    return score_at(threshold(demand, n_trees), n_trees, demand.voting, target)
+    return score_at(threshold(demand, n_trees, bar), n_trees, demand.voting, bar)
 
 
-def score_at(tau: float, n_trees: int, voting: str, target: int) -> float:
+def score_at(tau: float, n_trees: int, voting: str, bar: Bar) -> float:
     """Return the score that reaches a threshold and decides for the target."""
-    if voting == "hard":  # whole votes; the first class wins a tie
-        flips = (n_trees + 1) // 2 if target == 0 else n_trees // 2 + 1
-        return max(flips, math.ceil(n_trees * tau - WHOLE_VOTES)) / n_trees
-    return max(tau, 0.5 + TIE_MARGIN)
+    if voting == "hard":  # whole votes
+        return max(bar.votes(n_trees), math.ceil(n_trees * tau - WHOLE_VOTES)) / n_trees
+    return max(tau, bar.score + TIE_MARGIN)
 
 
-def least_share(n_trees: int, alpha: float) -> float:
-    """Return p*: at this tree probability, N trees miss a majority with chance α."""
-    return _root(lambda p: alpha - float(binom.cdf(n_trees // 2, n_trees, p)), 0.0, 1.0)
+def least_share(n_trees: int, alpha: float, bar: Bar = HALF) -> float:
+    """Return p*: at this tree probability, N trees miss the cut-off with chance α."""
+    needed = bar.votes(n_trees, strict=True) if bar.majority else bar.votes(n_trees)
+    return _root(lambda p: alpha - float(binom.cdf(needed - 1, n_trees, p)), 0.0, 1.0)
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
@@ -98,15 +103,17 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 
 
 def predicted(
-    score: np.ndarray, spread: np.ndarray, targets: np.ndarray, n_trees: int, voting: str
+    score: np.ndarray, spread: np.ndarray, bars: Sequence[Bar], n_trees: int, voting: str
 ) -> np.ndarray:
     """Return the optimistic probability that a retrained forest agrees.
 
-    Hard votes are binomial; for soft votes the mean is approximately normal.
+    `bars` has the bar of each row's target. Hard votes are binomial; for soft votes the mean is approximately
+    normal.
     """
     if voting == "hard":
-        needed = np.where(targets == 0, (n_trees + 1) // 2, n_trees // 2 + 1)
+        needed = np.array([bar.votes(n_trees) for bar in bars], dtype=np.float64)
         return np.asarray(binom.sf(needed - 1, n_trees, np.clip(score, 0, 1)))
-    sure = 0.5 + 0.5 * np.sign(score - 0.5)
+    excess = score - np.array([bar.score for bar in bars], dtype=np.float64)
+    sure = 0.5 + 0.5 * np.sign(excess)
     deviation = np.where(spread > 0, spread, 1.0) / math.sqrt(n_trees)
-    return np.where(spread > 0, norm.cdf((score - 0.5) / deviation), sure)
+    return np.where(spread > 0, norm.cdf(excess / deviation), sure)

@@ -95,12 +95,12 @@ class FullModel:
         asked, claim, votes = self.asked, self.claim, self._votes()
         # Hard votes are integers, so half a vote separates them; soft votes need a margin.
         margin = -0.5 if self.demand.voting == "hard" else WITNESS_VOTES
-        n = len(asked.trees)
+        n, bar = len(asked.trees), asked.trees.bar(claim.target)
         own = np.where(np.arange(len(votes)) < len(asked.trees.leaf), votes, 0.0)
-        found = [(own, n * needed_score(self.demand, n, claim.target) + margin)]
+        found = [(own, n * needed_score(self.demand, n, bar) + margin)]
         if self.leveled and claim.level is not None:
             n = len(self.forest)
-            needed = n * score_at(claim.level, n, self.demand.voting, claim.target)
+            needed = n * score_at(claim.level, n, self.demand.voting, bar)
             found.append((votes, needed + margin))
         return found
 

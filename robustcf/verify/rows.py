@@ -136,7 +136,7 @@ class _Points(Sheet):
         guess = predicted(
             run.score,
             run.spread,
-            self.target[self.block.at],
+            [self.asked.trees.bar(int(t)) for t in self.target[self.block.at]],
             len(self.asked.trees),
             self.asked.voting,
         )

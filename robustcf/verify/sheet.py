@@ -66,7 +66,6 @@ class Sheet:
         names = frame["target"].to_numpy(dtype=object)
         position = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
         self.target = np.array([position[name] for name in names], dtype=np.int64)
-        self.first = self.target == 0
         self.rounding = SCORE_ROUNDING * (len(asked.trees) + 1)
 
     def name(self, i: int) -> str:

@@ -56,12 +56,16 @@ def check_demands(sheet: Sheet) -> np.ndarray:
     n = len(sheet.asked.trees)
     tau = np.full(sheet.n, np.nan)
     need = np.full(sheet.n, np.nan)
-    for d, demand in enumerate(sheet.asked.demands):
-        own = sheet.method == d
-        tau[own] = threshold(demand, n)
-        need[own] = np.where(sheet.first, needed_score(demand, n, 0), needed_score(demand, n, 1))[own]
+    cut = np.full(sheet.n, np.nan)
+    for target in np.unique(sheet.target[sheet.target >= 0]):
+        mine, bar = sheet.target == target, sheet.asked.trees.bar(int(target))
+        cut[mine] = bar.score
+        for d, demand in enumerate(sheet.asked.demands):
+            own = mine & (sheet.method == d)
+            tau[own], need[own] = threshold(demand, n, bar), needed_score(demand, n, bar)
     stated = (sheet.status != "invalid_input") & (sheet.method >= 0)
     sheet.compare("threshold", stated, tau, CHECKED_COLUMN)
+    sheet.compare("cutoff", stated, cut, 0.0)
     before = sheet.number("score_before")
     if len(sheet.asked.trees.classes) == 2:
         own_voting = sheet.frame["voting"].to_numpy(dtype=object) == sheet.asked.voting
@@ -70,12 +74,12 @@ def check_demands(sheet: Sheet) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             sheet.note(
                 "decision",
-                own_voting & favoured & (before < 0.5 - TIE_MARGIN),
-                "already_favourable, but score_before is below one half",
+                own_voting & favoured & (before < cut - TIE_MARGIN),
+                "already_favourable, but score_before is below the cut-off",
             )
             sheet.note(
                 "decision",
-                own_voting & denied & (before > 0.5 + TIE_MARGIN),
-                "turned down, but score_before is above one half",
+                own_voting & denied & (before > cut + TIE_MARGIN),
+                "turned down, but score_before is above the cut-off",
             )
     return need

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from robustcf.counterfactual import ADVICE
 from robustcf.support.tolerances import CHECKED_SUMMARY, CHECKED_ZERO, reached
 from robustcf.verify.findings import Findings, short
 
@@ -23,7 +24,9 @@ Group = tuple[Any, ...]
 class Tally:
     """Counts and sums per group, added up block by block."""
 
-    def __init__(self) -> None:
+    def __init__(self, advice_only: bool = False) -> None:
+        """With `advice_only`, means cover the rows whose point works, otherwise every row with a point."""
+        self.advice_only = advice_only
         self.sums: defaultdict[Group, Counter[str]] = defaultdict(Counter)
         self.statuses: defaultdict[Group, Counter[str]] = defaultdict(Counter)
         self.validity: defaultdict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
@@ -48,22 +51,30 @@ class Tally:
         valid : mapping
             Per scenario, each row's number of valid forests and of all forests.
         """
-        point = frame["distance"].notna().to_numpy()
         score, tau = (_numbers(frame, c) for c in ("score_after", "threshold"))
-        with np.errstate(invalid="ignore"):
-            got_there = point & reached(score, tau, _numbers(frame, "n_trees"))
         status = frame["status"].to_numpy(dtype=object)
+        works = np.isin(status, ADVICE) & (frame["verified"].to_numpy(dtype=object) == True)  # noqa: E712
+        with np.errstate(invalid="ignore"):
+            works &= reached(score, tau, _numbers(frame, "n_trees"))
+        has_point = frame["distance"].notna().to_numpy()
+        got_there = has_point & works
+        point = got_there if self.advice_only else has_point
         values = {
             "n": np.ones(len(frame)),
             "n_optimal": status == "optimal",
             "n_no_recourse": status == "no_recourse",
             "n_reached": got_there,
             "points": point,
-            "distance": np.nan_to_num(_numbers(frame, "distance")),
+            "distance": np.where(point, np.nan_to_num(_numbers(frame, "distance")), 0.0),
             "changed": np.where(point, np.nan_to_num(_numbers(frame, "n_changed")), 0.0),
         }
         pairs = {
-            s: {"valid": v, "pairs": p, "valid_reached": v * got_there, "pairs_reached": p * got_there}
+            s: {
+                "valid": v * point,
+                "pairs": p * point,
+                "valid_reached": v * got_there,
+                "pairs_reached": p * got_there,
+            }
             for s, (v, p) in valid.items()
         }
         codes, words = pd.factorize(status.astype(str))

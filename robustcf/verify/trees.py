@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,26 @@ BLOCK = 1_000_000  # (row, tree) pairs walked at a time
 
 
 @dataclass(frozen=True)
+class Bar:
+    """The score at which a forest decides for a class: at least `score`, or more if `strict`.
+
+    Without a cut-off of the model, `majority` is true: the class needs half of the votes, and whether a tie
+    suffices depends on the order of the classes. p* then asks for more than half.
+    """
+
+    score: float = 0.5
+    strict: bool = True
+    majority: bool = True
+
+    def votes(self, n_trees: int, strict: bool | None = None) -> int:
+        """Return the least number of whole votes, counted with the cut-off's decimal digits."""
+        exact = Fraction(str(self.score)) * n_trees
+        return math.floor(exact) + 1 if (self.strict if strict is None else strict) else math.ceil(exact)
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Each row's target score, lead over the best other class, and trees' spread."""
+    """Each row's target score, lead over the best other class or the cut-off, and trees' spread."""
 
     score: np.ndarray
     lead: np.ndarray
@@ -47,6 +67,16 @@ class Trees:
         self.left, self.right = forest.left, forest.right
         self.feature, self.threshold = forest.feature, forest.threshold
         self.missing_left, self.leaf = forest.missing_left, forest.probabilities
+        self.decision = getattr(forest, "decision", None)
+
+    def bar(self, target: int) -> Bar:
+        """Return the score at which the forest decides for a class."""
+        if self.decision is None:
+            return Bar(0.5, strict=target > 0)
+        cut = self.decision.cutoff
+        if self.classes[target] == self.decision.label:
+            return Bar(cut.score, cut.strict, majority=False)
+        return Bar(float(1 - Fraction(str(cut.score))), not cut.strict, majority=False)
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -95,9 +125,15 @@ class Trees:
         everyone = np.stack([votes[:, c][leaves].mean(axis=1) for c in range(len(self.classes))], axis=1)
         mine = np.arange(len(X)), targets
         score = everyone[mine]
+        own = votes[leaves, targets[:, None]]
+        spread = own.std(axis=1, ddof=1) if len(self) > 1 else np.zeros(len(X))
+        if self.decision is not None:
+            bars = [self.bar(int(t)) for t in targets]
+            if voting == "hard":  # half a vote separates reaching the cut-off from missing it
+                needed = np.array([bar.votes(len(self)) for bar in bars], dtype=np.float64)
+                return Verdict(score, score - (needed - 0.5) / len(self), spread)
+            return Verdict(score, score - np.array([bar.score for bar in bars]), spread)
         if voting == "hard":  # in a tie, the first class is predicted
             everyone += DISTINCT_VOTES * np.sign(targets[:, None] - np.arange(len(self.classes)))
         everyone[mine] = -np.inf
-        own = votes[leaves, targets[:, None]]
-        spread = own.std(axis=1, ddof=1) if len(self) > 1 else np.zeros(len(X))
         return Verdict(score, score - everyone.max(axis=1), spread)

@@ -118,9 +118,16 @@ def solve_by_hand(world: World) -> Truth:
         truth.distances = dict.fromkeys(world.taus)
         return truth
     c = forest.classes.index(target)
-    score = scores_by_model(forest.judge, encode(schema, points), world.voting)[:, c]
+    scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
+    score = scores[:, c]
     for tau in world.taus:
-        ok = reaches(score, tau, len(forest), world.voting, c == 0)
+        if world.cut is None:
+            ok = reaches(score, tau, len(forest), world.voting, c == 0)
+        elif world.voting == "soft":
+            ok = score >= max(tau, world.cut.least(target) + 1e-9) - 1e-12
+        else:
+            ok = world.cut.reached(scores, target, forest.classes, len(forest))
+            ok &= np.rint(score * len(forest)) >= len(forest) * tau - 1e-9
         truth.distances[tau] = float(cost[ok].min()) if ok.any() else None
     truth.best_score = float(score.max())
     near = [float(cost[score >= truth.best_score - slack].min()) for slack in (2e-9, 1e-13)]

@@ -35,15 +35,15 @@ SEEDS = [1, *SLOW_SEEDS[1:]]
 
 
 @contextmanager
-def nodes(head: dict[str, Any], *others: dict[str, Any]) -> Iterator[tuple[dict[str, str], list[Any]]]:
-    """A cluster of several nodes on this machine: how a command reaches it, and its nodes."""
+def nodes(head: dict[str, Any], *others: dict[str, Any]) -> Iterator[tuple[dict[str, str], list[Any], Any]]:
+    """A cluster of several nodes on this machine: how a command reaches it, its nodes, and the cluster."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False} | head)
     try:
         added = [cluster.add_node(**({"num_cpus": 1} | other)) for other in others]
         cluster.wait_for_nodes()
-        yield TOKEN | {"RAY_ADDRESS": cluster.address}, [cluster.head_node, *added]
+        yield TOKEN | {"RAY_ADDRESS": cluster.address}, [cluster.head_node, *added], cluster
     finally:
         cluster.shutdown()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,34 @@ class Score(Method):
     beta = None
     parameter = None
 
-    def threshold(self, n_trees: int) -> float:
+    def threshold(self, n_trees: int, cutoff: object = None) -> float:
         return self.tau
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A decision written down by hand: `label` where its score is at least c (more than c, if strict)."""
+
+    label: Any
+    c: float
+    strict: bool = False
+
+    def reached(
+        self, scores: np.ndarray, label: Any, classes: tuple[Any, ...], votes: int | None
+    ) -> np.ndarray:
+        """Which rows of scores decide for a class; `votes` is the number of hard votes, None for soft."""
+        mine = scores[:, classes.index(self.label)]
+        if votes is not None:
+            exact = Fraction(str(self.c)) * votes
+            counted = [Fraction(round(float(share) * votes)) for share in mine]
+            wins = np.array([v > exact if self.strict else v >= exact for v in counted])
+        else:
+            wins = mine > self.c if self.strict else mine >= self.c
+        return wins if label == self.label else ~wins
+
+    def least(self, label: Any) -> float:
+        """The score at which the decision is for a class."""
+        return self.c if label == self.label else float(1 - Fraction(str(self.c)))
 
 
 @dataclass(frozen=True)
@@ -47,6 +74,7 @@ class World:
     voting: str
     target: Any
     taus: tuple[float, ...]
+    cut: Cut | None = None
 
     @property
     def numbers(self) -> np.ndarray:
@@ -58,17 +86,41 @@ class World:
     def own(self) -> Any:
         """What the forest predicts for the customer."""
         scores = scores_by_model(self.forest.judge, encode(self.schema, self.numbers[None, :]), self.voting)
-        return self.forest.classes[int(scores[0].argmax())]
+        if self.cut is None:
+            return self.forest.classes[int(scores[0].argmax())]
+        votes = None if self.voting == "soft" else len(self.forest)
+        if self.cut.reached(scores, self.cut.label, self.forest.classes, votes)[0]:
+            return self.cut.label
+        others = [k for k, c in enumerate(self.forest.classes) if c != self.cut.label]
+        return self.forest.classes[max(others, key=lambda k: (scores[0, k], -k))]
 
 
-def make_worlds(seed: int, n: int = 2, *, rules: bool = True) -> list[World]:
+def make_worlds(seed: int, n: int = 2, *, rules: bool = True, cutoffs: bool = False) -> list[World]:
     """Worlds around one random forest; the same seed gives the same ones.
 
     Half of them have constraints that depend on the customer's own values, and (with `rules`) rules
-    across features; drawn apart, so that forests and customers are the same with and without them.
+    across features; with `cutoffs`, half of them decide at a cut-off. These are drawn apart, so that forests
+    and customers are the same with and without them.
     """
     rng, other = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-    return [_constrained(other, w, rules) if other.random() < 0.5 else w for w in _worlds(rng, n)]
+    third = np.random.default_rng([seed, 2])
+    worlds = [_constrained(other, w, rules) if other.random() < 0.5 else w for w in _worlds(rng, n)]
+    return [_decided(third, w) if cutoffs and third.random() < 0.5 else w for w in worlds]
+
+
+def _decided(rng: np.random.Generator, world: World) -> World:
+    """The same world with a cut-off, of the target's score or, with two classes, of the other's."""
+    forest, n = world.forest, len(world.forest)
+    share = int(rng.integers(1, n)) / n if n > 1 else 0.7
+    c = float(rng.choice([0.2, 0.3, 0.55, 0.7, share, rng.uniform(0.05, 0.95)]))
+    label = forest.classes[-1] if world.target is None else world.target
+    others = [k for k in forest.classes if k != label]
+    if len(others) > 1 or rng.random() < 0.6:
+        cut = Cut(label, c, strict=c == 0.5)
+        decided = forest.decided_at(label, c)
+        return replace(world, forest=decided, cut=None if decided.decision is None else cut)
+    low = forest.decided_at(label, c, score_of=others[0])
+    return replace(world, forest=low, cut=Cut(others[0], c, strict=True))
 
 
 def _worlds(rng: np.random.Generator, n: int) -> list[World]:

@@ -29,14 +29,15 @@ OPTIMISM = 0.25  # the search uses the pool if the pilot does not confirm this s
 
 
 def typical_deviation(fresh: FreshForests, X: np.ndarray, pool: Pool, target: Label) -> float:
-    """Return the typical standard deviation of a retrained forest's score near 1/2.
+    """Return the typical standard deviation of a retrained forest's score near the cut-off.
 
-    It is the pilot's median over the training rows whose score is nearest to 1/2.
+    It is the pilot's median over the training rows whose score is nearest to the cut-off.
     """
     scores = pool.forest.score(X, target, pool.voting)
-    near = X[np.argsort(np.abs(scores - 0.5), kind="stable")[:NEAR]]
+    cut = fresh.cutoff(target).score
+    near = X[np.argsort(np.abs(scores - cut), kind="stable")[:NEAR]]
     found = [fresh.estimate(row, target, pool.voting).deviation for row in near]
-    return float(np.median(found)) or 0.5 / math.sqrt(fresh.n_trees)
+    return float(np.median(found)) or math.sqrt(cut * (1 - cut) / fresh.n_trees)
 
 
 class CertifiedPoints:
@@ -68,7 +69,7 @@ class CertifiedPoints:
         ]
         ladder = Ladder(self.explained, row, tools)
         first = ladder.at(searches[0].guess)
-        if first.numbers is None and ladder.at(0.5).status == "no_recourse":
+        if first.numbers is None and ladder.at(searches[0].path[0]).status == "no_recourse":
             return self.explained.thresholds.answers(row, [Naive() for _ in methods], tools)
         if self.fresh.pool is None or not self._is_optimistic(ladder, first, row):
             return [search.certified(ladder) for search in searches]
@@ -86,7 +87,7 @@ class CertifiedPoints:
             return True
         score = float(self.explained.forest.score(point[None, :], row.target, self.voting)[0])
         confirmed = self.fresh.estimate(point, row.target, self.voting).mean
-        return score - confirmed > OPTIMISM * (score - 0.5)
+        return score - confirmed > OPTIMISM * (score - self.fresh.cutoff(row.target).score)
 
     def penalty(self, row: Customer, method: Certified, point: np.ndarray) -> float:
         return 0.0

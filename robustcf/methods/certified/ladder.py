@@ -60,9 +60,9 @@ class Ladder:
         self.pool, self.row, self.tools = pool, row, tools
         geometry, target = pool.thresholds.geometry, row.target
         self.moves = moves_of(geometry, row.numbers, row.encoded)
-        demands = [pool.demand(target, 0.5)]
+        demands = [pool.demand(target, 0.0)]  # the lowest: what the decision needs
         if pool.has_fresh_trees:
-            demands.append(votes_needed(pool.explained.geometry, target, pool.voting, 0.5))
+            demands.append(votes_needed(pool.explained.geometry, target, pool.voting, 0.0))
         self.problem = build_problem(geometry, self.moves, pool.votes(target), *demands)
         self.folded = demands[0] - int(self.problem.demand[0])
         self.answers: dict[float, Answer] = {}

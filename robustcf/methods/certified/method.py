@@ -12,13 +12,14 @@ from robustcf.certificate.bounds import enough_forests, forests_needed
 from robustcf.certificate.design import Design
 from robustcf.forest.forest import Voting
 from robustcf.methods.base import Method, Setting, check_alpha
+from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff
 
 if TYPE_CHECKING:
     from robustcf.certificate.certificate import Test
     from robustcf.methods.family import Family
 
-STEP = 1.25  # each level's excess over 1/2 is so many times that of the level below
-TOP = 0.95  # the highest level
+STEP = 1.25  # each level's excess over the cut-off is so many times that of the level below
+REACH = 0.9  # the highest level lies this share of the way from the cut-off to 1
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Certified(Method):
     tests : int
         Number of certificates that hold together with confidence 1 - δ. δ is divided by it.
     levels : tuple of float, optional
-        Rising scores at which points are searched, in [1/2, 1]. The level 1/2 is always among them.
+        Rising scores at which points are searched, in [1/2, 1]. The cut-off is always the lowest level, and
+        levels below it are not used.
     joint : bool
         Whether all certificates hold together with confidence 1 - δ. `tests` is then set to their number
         before the first test: that of rejected customers times that of joint methods, in one audit, sweep or
@@ -152,20 +154,22 @@ class Certified(Method):
         """The fresh forests that the method needs."""
         return Design(self.scenario, self.forests, self.pool, self.pilot)
 
-    def threshold(self, n_trees: int) -> float:
-        """Return 1/2: the explained forest accepts the point; the levels are in the certificate."""
-        return 0.5
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        """Return the cut-off: the explained forest accepts the point; the levels are in the certificate."""
+        return as_cutoff(cutoff).score
 
-    def path(self, n_trees: int) -> tuple[float, ...]:
+    def path(self, n_trees: int, cutoff: float = 0.5) -> tuple[float, ...]:
         """Return the levels: rising scores, fixed before any certification forest is seen.
 
-        The excess over 1/2 grows from a tenth of a tree's standard deviation, which is at most 1/(2√N).
+        The excess over the cut-off c grows from a fifth of a tree's standard deviation at c, which is
+        √(c(1 - c)/N), to 90 % of the way from c to 1.
         """
         if self.levels is not None:
-            return tuple(sorted({0.5, *self.levels}))
-        first = 0.2 / (2 * math.sqrt(n_trees))
-        count = 1 + math.ceil(math.log((TOP - 0.5) / first) / math.log(STEP))
-        return (0.5, *(min(0.5 + first * STEP**k, TOP) for k in range(count)))
+            return (cutoff, *(level for level in self.levels if level > cutoff))
+        first = 0.2 * math.sqrt(cutoff * (1 - cutoff)) / math.sqrt(n_trees)
+        top = cutoff + REACH * (1 - cutoff)
+        count = 1 + max(math.ceil(math.log((top - cutoff) / first) / math.log(STEP)), 0)
+        return (cutoff, *(min(cutoff + first * STEP**k, top) for k in range(count)))
 
     def test_for(self, voting: Voting, n_classes: int) -> Test:
         """Return the test for a voting rule.

@@ -46,9 +46,10 @@ class LevelSearch:
         deviation: float,
     ) -> None:
         self.fresh, self.method, self.voting, self.target = fresh, method, voting, target
-        self.path = method.path(fresh.n_trees)
+        self.cut = fresh.cutoff(target).score
+        self.path = method.path(fresh.n_trees, self.cut)
         self.chance = chance
-        likely = 0.5 + self.chance.safe * deviation
+        likely = self.cut + self.chance.safe * deviation
         self.guess = min(self.path, key=lambda level: abs(level - likely))  # the level to solve first
 
     def certified(self, ladder: Ladder) -> Answer:
@@ -72,7 +73,7 @@ class LevelSearch:
     def _first_level(self, ladder: Ladder) -> int | None:
         """Return the lowest level that is safe by the pilot, else the highest known to have a point.
 
-        The result is None if not even the level 1/2 has a point.
+        The result is None if not even the cut-off has a point.
         """
         low, high, top = -1, None, len(self.path) - 1  # too low; safe; the highest that may have a point
         level = self.path.index(self.guess)
@@ -99,8 +100,8 @@ class LevelSearch:
 
     def _level_for(self, z: float, level: int, known: float) -> int:
         """Return the lowest level that should have this z-score, in proportion to a known one."""
-        excess = (self.path[level] - 0.5) * z / known if known > 0.1 else math.inf
-        beyond = [i for i, tau in enumerate(self.path) if tau - 0.5 >= excess]
+        excess = (self.path[level] - self.cut) * z / known if known > 0.1 else math.inf
+        beyond = [i for i, tau in enumerate(self.path) if tau - self.cut >= excess]
         return beyond[0] if beyond else len(self.path) - 1
 
     def _downwards(self, ladder: Ladder, first: int) -> Iterator[int]:
@@ -108,7 +109,7 @@ class LevelSearch:
         above: tuple[int, float] | None = None
         for level in range(first, -1, -1):
             if above is not None and not ladder.is_solved(self.path[level]):
-                share = (self.path[level] - 0.5) / (self.path[above[0]] - 0.5)
+                share = (self.path[level] - self.cut) / (self.path[above[0]] - self.cut)
                 if self.chance(above[1] * share) < HOPELESS:
                     return
             z = self._z(ladder, level)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from robustcf.methods.base import Method, Setting, check_threshold_method
 from robustcf.methods.thresholds import Naive
+from robustcf.thresholds import MAJORITY, Cutoff
 
 if TYPE_CHECKING:
     from robustcf.methods.family import Family
@@ -64,8 +65,8 @@ class IsolationForest(Method):
     def parameter(self) -> float | None:
         return None if self.contamination == "auto" else float(self.contamination)
 
-    def threshold(self, n_trees: int) -> float:
-        return self.method.threshold(n_trees)
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return self.method.threshold(n_trees, cutoff)
 
     def family(self, setting: Setting) -> Family[Any]:
         from robustcf.methods.isolation.family import Isolation

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustcf.methods.base import Method, Setting, check_threshold_method
 from robustcf.methods.thresholds import Naive
+from robustcf.thresholds import MAJORITY, Cutoff
 
 if TYPE_CHECKING:
     from robustcf.methods.family import Family
@@ -69,8 +70,8 @@ class LocalOutlierFactor(Method):
     def parameter(self) -> float:
         return self.weight
 
-    def threshold(self, n_trees: int) -> float:
-        return self.method.threshold(n_trees)
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return self.method.threshold(n_trees, cutoff)
 
     def family(self, setting: Setting) -> Family[Any]:
         from robustcf.methods.lof.family import Outlier

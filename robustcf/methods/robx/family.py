@@ -121,7 +121,7 @@ class Stability:
         accepted: np.ndarray = forest.predict(encoded, voting) == c
         score = forest.score(encoded, target, voting)
         if voting == "soft":
-            return accepted & (score >= 0.5 + TIE_MARGIN)
+            return accepted & (score >= forest.winning(target).score + TIE_MARGIN)
         (votes,) = self.thresholds.demands(target, [Naive()])  # with three classes, fewer votes can win
         accepted &= np.rint(score * len(forest)) >= votes
         return accepted

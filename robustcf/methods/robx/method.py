@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from robustcf.methods.base import Method, Setting
+from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff
 
 if TYPE_CHECKING:
     from robustcf.methods.family import Family
@@ -71,8 +72,8 @@ class RobX(Method):
     def parameter(self) -> float:
         return self.tau
 
-    def threshold(self, n_trees: int) -> float:
-        return 0.5
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return as_cutoff(cutoff).score
 
     def family(self, setting: Setting) -> Family[Any]:
         from robustcf.methods.robx.family import Stability

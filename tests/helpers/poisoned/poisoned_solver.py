@@ -2,8 +2,8 @@
 
 A problem is poisoned or not by its own bytes, so every process agrees on which rows are. What
 happens there is in the environment variable POISON: "crash", "hang", "memory", "any" (a crash or a
-hang, by the problem) or "mark", a plain exception, which shows a test the rows without harm. POISON_SHARE
-says which share of problems it is.
+hang, by the problem), "slow" (a second of sleep) or "mark", a plain exception, which shows a test the rows
+without harm. POISON_SHARE says which share of problems it is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,9 @@ def _do(deed: str) -> None:
     if asked == "mark":
         raise Marked(deed)
     deed = deed if asked == "any" else asked
+    if deed == "slow":
+        time.sleep(1.0)
+        return
     if deed == "crash":
         os.abort()
     if deed == "hang":

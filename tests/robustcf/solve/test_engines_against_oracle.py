@@ -93,11 +93,11 @@ def check_world(world: World) -> Counter[str]:
 def check_block(first: int, n_forests: int, at_least: int) -> None:
     solved: Counter[str] = Counter()
     for seed in range(first, first + n_forests):
-        for i, world in enumerate(make_worlds(seed)):
+        for i, world in enumerate(make_worlds(seed, cutoffs=True)):
             try:
                 solved += check_world(world)
             except Exception as error:
-                error.add_note(f"make_worlds({seed})[{i}]")
+                error.add_note(f"make_worlds({seed}, cutoffs=True)[{i}]")
                 raise
     n = solved["optimal"] + solved["no_recourse"]
     assert n >= at_least, f"only {n} problems had to be solved: {solved}"
@@ -117,7 +117,7 @@ def test_solvers_agree_with_brute_force_on_many(block: int) -> None:
 
 def test_every_kind_of_problem_is_drawn() -> None:
     """The random worlds would prove little if a kind were never among them."""
-    worlds = [w for seed in range(150) for w in make_worlds(seed)]
+    worlds = [w for seed in range(150) for w in make_worlds(seed, cutoffs=True)]
     features = [f for w in worlds for f in w.schema.features]
     assert {f.kind for f in features} == {"binary", "categorical", "discrete", "continuous"}
     assert {f.action for f in features} == {"free", "fixed", "increase", "decrease"}
@@ -132,6 +132,13 @@ def test_every_kind_of_problem_is_drawn() -> None:
     assert any(f.weight == 0 for f in features)
     assert {len(w.forest) % 2 for w in worlds} == {0, 1}
     assert {w.voting for w in worlds} == {"soft", "hard"}
+    cuts = [(w.cut, w.target, w.voting) for w in worlds if w.cut is not None]
+    assert {(cut.c < 0.5, cut.strict, cut.label == target, voting) for cut, target, voting in cuts} >= {
+        (low, strict, not strict, voting)
+        for low in (True, False)
+        for strict in (True, False)
+        for voting in ("soft", "hard")
+    }
     assert {len(w.forest.classes) for w in worlds} == {2, 3}
     assert {type(w.forest.classes[0]) for w in worlds} == {int, str, bool, float}
     assert any(max(w.taus) > 1 for w in worlds)

@@ -17,6 +17,7 @@ from robustcf.verify import Changes, Demand, Findings, Trees, check_moves, predi
 from robustcf.verify.findings import MOST_SHOWN
 from robustcf.verify.moves import check_points
 from robustcf.verify.reading import encode_rows, read_texts
+from robustcf.verify.trees import Bar
 from tests.helpers.worlds import World, make_worlds, random_rows
 
 
@@ -77,7 +78,7 @@ def test_rules_and_distances_are_those_of_the_library(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_encoding_and_votes_are_those_of_the_library(seed: int) -> None:
-    for world in make_worlds(seed):
+    for world in make_worlds(seed, cutoffs=True):
         rng = np.random.default_rng(seed)
         rows = moved_rows(world, rng)
         points = encode_rows(world.schema.features, rows)
@@ -85,7 +86,9 @@ def test_encoding_and_votes_are_those_of_the_library(seed: int) -> None:
         findings = Findings()
         assert check_points(world.schema, points, True, str, findings).all()
         trees, forest = Trees(world.forest), world.forest
-        target = rng.integers(0, len(forest.classes))
+        target = int(rng.integers(0, len(forest.classes)))
+        if world.cut is not None and len(forest.classes) > 2:
+            target = forest.class_index(world.cut.label)
         score, label = forest.judged_score(points, forest.classes[target], world.voting)  # type: ignore[arg-type]
         verdict = trees.judge(points, np.full(len(rows), target), world.voting)
         assert verdict.score == pytest.approx(score, abs=1e-12)
@@ -97,7 +100,7 @@ def test_encoding_and_votes_are_those_of_the_library(seed: int) -> None:
         assert not verdict.denied(world.voting)[won & sure].any()
         ahead = predicted_validity(forest, points, forest.classes[target], world.voting).estimate  # type: ignore[arg-type]
         guess = predicted(
-            verdict.score, verdict.spread, np.full(len(rows), target), len(forest), world.voting
+            verdict.score, verdict.spread, [trees.bar(target)] * len(rows), len(forest), world.voting
         )
         clear = (verdict.spread > 1e-9) | (world.voting == "hard")
         assert guess[clear] == pytest.approx(ahead[clear], abs=1e-7)
@@ -122,6 +125,10 @@ def test_thresholds_are_those_of_the_library(n: int, alpha: float, beta: float) 
         ),
     ):
         assert threshold(demand, n) == pytest.approx(method.threshold(n), abs=1e-9)  # type: ignore[attr-defined]
+        for c in (0.2, 0.7):
+            bar = Bar(c, strict=False, majority=False)
+            known = method.threshold(n, c)  # type: ignore[attr-defined]
+            assert threshold(demand, n, bar) == pytest.approx(known, abs=1e-9)
 
 
 def test_a_category_is_found_however_a_table_spells_it() -> None:

@@ -57,7 +57,7 @@ def check_claims(seeds: range) -> Counter[str]:
     """True claims are confirmed, and made false they are refuted."""
     seen: Counter[str] = Counter()
     for seed in seeds:
-        for world in make_worlds(seed):
+        for world in make_worlds(seed, cutoffs=True):
             asked, claims = claims_of(world)
             for claim, cf in claims:
                 honest = resolve(asked, claim, world.numbers, 20.0)
@@ -67,7 +67,8 @@ def check_claims(seeds: range) -> Counter[str]:
                     continue
                 point = numbers_at(world, cf)
                 found = judge(asked, claim, world.numbers[None], point[None])
-                need = needed_score(asked.demands[claim.method], len(world.forest), claim.target)
+                bar = asked.trees.bar(claim.target)
+                need = needed_score(asked.demands[claim.method], len(world.forest), bar)
                 if asked.demands[claim.method].voting == "soft" and found.score[0] < need + 1e-6:
                     seen["blurred"] += 1  # within rounding of the demand: no witness, whatever is claimed
                     continue
