@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,15 @@ from .reduce.reduce import reduce_run
 from .report.report import report_run
 from .run.claim import claimed
 from .run.folder import RunFolder
-from .run.manifest import Journal, check_versions, exit_code, finished_shards, new_manifest, noted_counts
+from .run.manifest import (
+    Journal,
+    ShardDone,
+    check_versions,
+    exit_code,
+    finished_shards,
+    new_manifest,
+    noted_counts,
+)
 from .run.planned import planned_shards, refuse_strays
 from .terminal.progress import stage
 
@@ -78,8 +86,8 @@ class Work(ABC):
         """Store in the run folder what its readers need besides the tables."""
 
     @abstractmethod
-    def explain(self, run: Run, shard: str) -> Any:
-        """Start the task that makes one shard of counterfactuals; it returns a `ShardDone`."""
+    def explain(self, run: Run, shards: Sequence[str]) -> Iterator[ShardDone]:
+        """Make shards of counterfactuals in tasks; yield each when it is published."""
 
     @abstractmethod
     def about_validation(self, run: Run) -> dict[str, Any]:
@@ -179,7 +187,7 @@ def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> No
     shards = run.manifest["shards"].items()
     finished = sum(noted.get("customers", 0) for name, noted in shards if name not in made)
     with stage(f"{work.title}explaining", customers - finished) as progress:
-        for _, done in run.tasks.each(lambda shard: work.explain(run, shard), missing):
+        for done in work.explain(run, missing):
             run.journal.note(done.file, **noted_counts(done))
             progress.advance(done.customers, done.counts)
 

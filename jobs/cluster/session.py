@@ -17,10 +17,10 @@ from typing import Any
 
 from ..inputs.errors import BadInput, TaskFailed
 from ..run.folder import RunFolder
+from .capacity import LOOK
 from .processes import outliving_descendants
 from .signals import listen, stop_if_asked, stoppable
 from .startup import output_to, watched
-from .tasks import LOOK
 from .threads import environment
 
 _QUIET = {

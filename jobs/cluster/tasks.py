@@ -1,6 +1,6 @@
-"""Run Ray tasks with retries (see `retries`) and a bounded number of pending tasks.
+"""Run Ray tasks with retries (see `retries`) and a bounded number of pending tasks (see `capacity`).
 
-The window follows lenskit's limiter.
+The window follows lenskit's limiter, and the size of the cluster.
 """
 
 from __future__ import annotations
@@ -10,39 +10,13 @@ from typing import Any, TypeVar
 
 from ..inputs.config import SolverChoice
 from ..inputs.errors import BadInput, TaskFailed
+from .capacity import LOOK, Capacity
 from .retries import RETRIES, TRANSIENT, retried_by_ray
 from .signals import stop_if_asked
 from .threads import pinned
 
 T = TypeVar("T")
-LOOK = 1.0  # seconds between two checks whether the run must stop
-
-
-def fan_out(ray: Any, submit: Callable[[T], Any], items: Iterable[T], window: int) -> Iterator[tuple[T, Any]]:
-    """Submit at most `window` items at a time; yield (item, result) as they end."""
-    pending: dict[Any, T] = {}
-    for item in items:
-        while len(pending) >= window:
-            yield from _drain(ray, pending)
-        pending[submit(item)] = item
-    while pending:
-        yield from _drain(ray, pending)
-
-
-def _drain(ray: Any, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
-    done: list[Any] = []
-    while not done:
-        done, _ = ray.wait(list(pending), num_returns=1, timeout=LOOK)
-        stop_if_asked()
-    for ref in done:
-        item = pending.pop(ref)
-        try:
-            result = ray.get(ref)
-        except ray.exceptions.RayTaskError as error:
-            raise _cause(error) from error
-        except ray.exceptions.RayError as error:
-            raise TaskFailed(f"{type(error).__name__} on {item}, after {RETRIES} retries") from error
-        yield item, result
+END: Any = object()  # stands for the end of an iterator
 
 
 def _cause(error: Any) -> Exception:
@@ -55,15 +29,11 @@ def _cause(error: Any) -> Exception:
 class Tasks:
     """Run functions as Ray tasks with reserved CPUs, pinned threads and retries."""
 
-    def __init__(
-        self, ray: Any, solver: SolverChoice, home: str | None = None, window_per_cpu: float = 2.0
-    ) -> None:
+    def __init__(self, ray: Any, solver: SolverChoice, home: str | None = None) -> None:
         self.ray, self.solver, self.home = ray, solver, home
-        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self.window = max(2, round(window_per_cpu * cpus / solver.threads))
-        if solver.threads > cpus:
-            raise BadInput(f"solver.threads is {solver.threads}, but the cluster has {cpus} CPUs")
+        self.capacity = Capacity(ray, solver)
         self._remote: dict[tuple[Any, bool], Any] = {}
+        self._solving: set[Any] = set()  # references of tasks that hold or wait for a licence
 
     def put(self, value: Any) -> Any:
         return self.ray.put(value)
@@ -80,7 +50,10 @@ class Tasks:
                 resources=resources,
             )(_pinned_call)
         pins = (self.solver.threads, self.solver.affinity, self.home)
-        return self._remote[key].remote(function, pins, *arguments)
+        ref = self._remote[key].remote(function, pins, *arguments)
+        if solves:
+            self._solving.add(ref)
+        return ref
 
     def run(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
@@ -92,8 +65,39 @@ class Tasks:
         return self.each(lambda call: self.start(function, *call, solves=solves), calls)
 
     def each(self, start: Callable[[T], Any], items: Iterable[T]) -> Iterator[tuple[T, Any]]:
-        """Start a task for each item; yield (item, result) as tasks end."""
-        return fan_out(self.ray, start, items, self.window)
+        """Start a task for each item; yield (item, result) as tasks end.
+
+        New tasks are started while others run, up to the window of the cluster as it is now. An iterator
+        that has ended is asked again after each task: its owner may have found more work.
+        """
+        pending: dict[Any, T] = {}
+        todo = iter(items)
+        while True:
+            while len(pending) < self.capacity.window and (item := next(todo, END)) is not END:
+                pending[start(item)] = item
+            if not pending:
+                return
+            yield from self._ended(pending)
+
+    def _ended(self, pending: dict[Any, T]) -> Iterator[tuple[T, Any]]:
+        """Yield the tasks that have ended; return after `LOOK` seconds if none has."""
+        done, _ = self.ray.wait(list(pending), num_returns=1, timeout=LOOK)
+        if done:
+            done, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
+        stop_if_asked()
+        if not done:
+            self.capacity.idle(len(pending), not self._solving.isdisjoint(pending))
+        for ref in done:
+            item = pending.pop(ref)
+            self._solving.discard(ref)
+            self.capacity.any_ended = True
+            try:
+                result = self.ray.get(ref)
+            except self.ray.exceptions.RayTaskError as error:
+                raise _cause(error) from error
+            except self.ray.exceptions.RayError as error:
+                raise TaskFailed(f"{type(error).__name__} on {item}, after {RETRIES} retries") from error
+            yield item, result
 
     def result(self, ref: Any) -> Any:
         """Wait for a task and return its result; raise its error if it fails."""
@@ -101,7 +105,7 @@ class Tasks:
 
     def wait(self, refs: Sequence[Any]) -> Iterator[None]:
         """Yield once for each task that has ended, without fetching its result."""
-        for _ in fan_out(self.ray, lambda ref: self.start(_nothing, ref), refs, len(refs)):
+        for _ in self.each(lambda ref: self.start(_nothing, ref), refs):
             yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,10 +17,13 @@ from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..inputs.method_tables import check_forest, check_tests, methods_of, settled_methods
 from ..run.folder import RunFolder
+from ..run.manifest import ShardDone
 from ..run.planned import digest_of, run_fingerprint
 from ..run.question import Question
 from ..validate.forests import seeds_for
-from .unit import SweepJob, Unit, explain_unit, first_forest, forest_seed, validate_unit
+from .cut import Cut
+from .simulations import Simulations
+from .unit import SweepJob, Unit, bundles_of, first_forest, forest_seed, score_unit, train_unit
 
 
 def sweep(
@@ -94,7 +97,6 @@ class SweepWork(Work):
             for simulation in range(config.sweep.simulations)
             for unit in [Unit(name, simulation, n_trees)]
         }
-        self.forest_refs: dict[Unit, Any] = {}
         self.joint_tests: int | None = None
 
     @property
@@ -117,10 +119,14 @@ class SweepWork(Work):
             if not run.folder.exists(f"schema/{d.name}.toml"):
                 run.folder.publish(f"schema/{d.name}.toml", d.schema.to_toml().encode())
 
-    def explain(self, run: Run, shard: str) -> Any:
-        unit = self.units[shard]
-        self.forest_refs[unit] = self._first_forest(run, unit)
-        return run.tasks.start(explain_unit, *self._shared(unit), self.forest_refs[unit], unit, solves=True)
+    def explain(self, run: Run, shards: Sequence[str]) -> Iterator[ShardDone]:
+        """Solve the parts of the simulations as tasks; publish a simulation when all its parts are solved."""
+        groups = {
+            self.units[shard]: (self.units[shard].dataset, self.units[shard].n_trees) for shard in shards
+        }
+        bundles = len(bundles_of(self.question.methods))
+        cut = Cut(groups, self.config.sweep.rows, bundles, lambda: run.tasks.capacity.at_once)
+        yield from Simulations(run.tasks, cut, self.job_ref, self.data_refs, self.question).run()
 
     def about_validation(self, run: Run) -> dict[str, Any]:
         """Name the seed of each explained forest; the validation seeds are in the rows."""
@@ -133,14 +139,17 @@ class SweepWork(Work):
         }
 
     def validate(self, run: Run, shard: str) -> Any:
-        unit = self.units[shard]
-        forest = self.forest_refs.pop(unit, None) or self._first_forest(run, unit)
+        """Train each validation forest in its own task, and score the points when all are there."""
+        unit, start = self.units[shard], run.tasks.start
+        forest = start(first_forest, *self._shared(unit), unit)
         own = (unit.dataset, unit.simulation, unit.n_trees)
         scenarios = seeds_for(self.config.seed, self.config.validation, *own)
-        return run.tasks.start(validate_unit, *self._shared(unit), forest, unit, scenarios)
-
-    def _first_forest(self, run: Run, unit: Unit) -> Any:
-        return run.tasks.start(first_forest, *self._shared(unit), unit)
+        trained = [
+            start(train_unit, *self._shared(unit), forest, unit, name, seed)
+            for name, seeds in zip(scenarios.names, scenarios.seeds, strict=True)
+            for seed in seeds
+        ]
+        return start(score_unit, self.job_ref, unit, scenarios, *trained)
 
     def _shared(self, unit: Unit) -> tuple[Any, Any]:
         return self.job_ref, self.data_refs[unit.dataset]

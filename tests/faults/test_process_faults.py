@@ -65,7 +65,7 @@ def test_a_node_that_dies_takes_nothing_along(
     undisturbed: Path, local_ray: Any, tmp_path: Path, seed: int
 ) -> None:
     rng = random.Random(seed)
-    with nodes({}, {}) as (there, (_, second)):
+    with nodes({}, {}) as (there, (_, second), _):
         command = Command("audit", str(small_audit(tmp_path, shared=True)), **there)
         moment(rng, command, tmp_path / "run")
         raylet_of(second).kill()
@@ -80,7 +80,7 @@ def test_a_node_that_stalls_and_comes_back_does_no_harm(
 ) -> None:
     """Declared dead, its rows given to others; what it still writes is what they write."""
     rng = random.Random(seed)
-    with nodes({"_system_config": HEALTH}, {}) as (there, (_, second)):
+    with nodes({"_system_config": HEALTH}, {}) as (there, (_, second), _):
         command = Command("audit", str(small_audit(tmp_path, shared=True)), **there)
         moment(rng, command, tmp_path / "run")
         stalled = [raylet_of(second), *(p for p in raylet_of(second).children(recursive=True))]
@@ -113,7 +113,7 @@ def test_an_object_store_that_spills(undisturbed: Path, local_ray: Any, tmp_path
     """A second user of the cluster fills the object store over and over while the audit runs."""
     rng = random.Random(seed)
     store = {"object_store_memory": 80 * 2**20, "num_cpus": 2, "object_spilling_directory": str(tmp_path)}
-    with nodes(store) as (there, _):
+    with nodes(store) as (there, _, _):
         ballast = subprocess.Popen(
             [sys.executable, "-c", BALLAST, there["RAY_ADDRESS"]],
             env=os.environ | there | {"PYTHONPATH": str(ROOT)},

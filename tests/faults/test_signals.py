@@ -94,7 +94,7 @@ def test_validate_is_stopped_in_one_line(undisturbed: Path, tmp_path: Path) -> N
 
 
 def test_a_cluster_without_cpus_is_left_in_one_line(local_ray: Any, tmp_path: Path) -> None:
-    with nodes({"num_cpus": 0}) as (there, _):
+    with nodes({"num_cpus": 0}) as (there, _, _):
         command = Command("audit", str(small_audit(tmp_path, shared=True)), **there)
         command.wait_for(lambda: list((tmp_path / "run").glob("_claim/*")))
         time.sleep(6.0)

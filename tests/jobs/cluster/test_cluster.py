@@ -1,6 +1,7 @@
 """Several nodes, the loss of one, pinned threads, and the file for `ray up`."""
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -15,6 +16,7 @@ import yaml
 from robustcf_jobs.cluster.session import chosen_address
 from robustcf_jobs.cluster.tasks import Tasks
 from robustcf_jobs.inputs.config import SolverChoice
+from robustcf_jobs.inputs.errors import BadInput
 
 from tests.helpers.jobworld import (
     ROOT,
@@ -167,29 +169,15 @@ def test_the_file_for_ray_up_is_valid() -> None:
     assert "gurobi" in config["available_node_types"]["gurobi_worker"]["resources"]
 
 
-def test_a_licence_is_a_resource() -> None:
-    class Recorder:
-        def __init__(self) -> None:
-            self.asked: list[dict[str, Any]] = []
-
-        def cluster_resources(self) -> dict[str, float]:
-            return {"CPU": 2.0}
-
-        def remote(self, **options: Any) -> Any:
-            self.asked.append(options)
-
-            class Task:
-                def __init__(self, function: Any) -> None:
-                    pass
-
-                def remote(self, *arguments: Any) -> None:
-                    pass
-
-            return Task
-
-    ray = Recorder()
-    tasks = Tasks(ray, SolverChoice(threads=2, licence="gurobi"))
-    tasks.start(len, [], solves=True)
-    tasks.start(len, [], solves=False)
-    assert [a["resources"] for a in ray.asked] == [{"gurobi": 1}, None]
-    assert {a["num_cpus"] for a in ray.asked} == {2}
+@pytest.mark.parametrize(
+    ("solver", "told"),
+    [
+        (SolverChoice(threads=3), "solver.threads is 3, but this machine's Ray has 2 CPUs"),
+        (SolverChoice(licence="gurobi"), "solver.licence is 'gurobi', but this machine's Ray offers no such"),
+    ],
+)
+def test_what_this_machine_can_never_offer_is_refused(
+    local_ray: Any, solver: SolverChoice, told: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(told)):
+        Tasks(local_ray, solver)
