@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods.joint import joint_tests
@@ -25,6 +27,7 @@ from ..inputs.tables import Plan, plan_table
 from ..run.detectors import store_from, uses_isolation
 from ..run.forests import store_forest
 from ..run.fresh import designs_of
+from ..run.manifest import ShardDone
 from ..run.planned import run_fingerprint, shard_name
 from ..run.previous import Previous, open_previous
 from ..run.question import Question
@@ -39,7 +42,7 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import pilot
+from .pilot import PILOTS, pilot
 from .plan import FirstPass
 from .scan import columns_of
 from .shard import AuditJob, explain_shard
@@ -118,6 +121,7 @@ class AuditWork(Work):
         self.validates = config.training is not None
         self.previous = config.previous
         self.scenarios = seeds_for(config.seed, config.validation)
+        self.training_ref: Any = None
         self.fresh_ref: Any = None
 
     @property
@@ -131,8 +135,8 @@ class AuditWork(Work):
     def plan(self, run: Run) -> int:
         manifest = run.manifest
         self.forest_ref = run.tasks.put(self.forest)
-        self.training_ref, training = self._load_training(run)
-        settle = partial(self._settle, run, training)
+        digest_ref = self._load_training(run)  # while the first pass reads the customers
+        settle = partial(self._settle, run, digest_ref)
         self.first_pass = FirstPass(
             run.folder,
             run.tasks,
@@ -150,21 +154,21 @@ class AuditWork(Work):
         rows: int = manifest["plan"]["rows"]
         return rows
 
-    def _load_training(self, run: Run) -> tuple[Any, Any]:
-        """Return a reference to the training rows and their digests; both are None without such rows."""
-        ref, digest = None, None
-        if self.config.training is not None:
-            ref = run.tasks.start(load_training, self.config.training, self.schema, self.forest_ref)
-            digest = run.tasks.result(run.tasks.start(digests, ref))
-        run.refuse_change("training_hash", digest, "the training rows have")
-        return ref, digest
+    def _load_training(self, run: Run) -> Any:
+        """Start to load the training rows; return a reference to their digests, or None without such rows."""
+        if self.config.training is None:
+            return None
+        self.training_ref = run.tasks.start(load_training, self.config.training, self.schema, self.forest_ref)
+        return run.tasks.start(digests, self.training_ref)
 
-    def _settle(self, run: Run, training: Any, denied: int) -> None:
+    def _settle(self, run: Run, digest_ref: Any, denied: int) -> None:
         """Settle what determines the answers, once the number of rejected customers is known.
 
         Refuse to make more certificates than share δ, and to resume a run that would give other answers than
         it has given so far.
         """
+        training = None if digest_ref is None else run.tasks.result(digest_ref)
+        run.refuse_change("training_hash", training, "the training rows have")
         asked = self.question.methods
         check_tests(asked, denied, "rejected customers")
         classes = len(self.forest.classes)
@@ -189,10 +193,11 @@ class AuditWork(Work):
 
     def _pilot(self, run: Run, plan: dict[str, Any]) -> float:
         """Return the measured seconds per rejected customer."""
-        arguments = (self._job(run, plan), self.forest_ref, self.training_ref, self._fresh(run))
-        task = run.tasks.start(pilot, *arguments, solves=True)
-        seconds: float = run.tasks.result(task)
-        return seconds
+        job_ref = run.tasks.put(self._job(run, plan))
+        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run))
+        calls = [(*arguments, number) for number in range(PILOTS)]
+        spent = [seconds for _, some in run.tasks.run(pilot, calls, solves=True) for seconds in some]
+        return float(np.mean(spent)) if spent else 0.0
 
     def _fresh(self, run: Run) -> Any:
         """Return a reference to the fresh forests for certificates; train them on the first call."""
@@ -251,9 +256,11 @@ class AuditWork(Work):
         stored: dict[str, str] = run.tasks.result(task)
         return stored
 
-    def explain(self, run: Run, shard: str) -> Any:
-        arguments = (self.job_ref, self.forest_ref, self.training_ref, self.fresh_ref, self.numbers[shard])
-        return run.tasks.start(explain_shard, *arguments, solves=True)
+    def explain(self, run: Run, shards: Sequence[str]) -> Iterator[ShardDone]:
+        shared = (self.job_ref, self.forest_ref, self.training_ref, self.fresh_ref)
+        calls = ((*shared, self.numbers[shard]) for shard in shards)
+        for _, done in run.tasks.run(explain_shard, calls, solves=True):
+            yield done
 
     def about_validation(self, run: Run) -> dict[str, Any]:
         if not self.validates:

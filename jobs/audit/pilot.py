@@ -18,11 +18,16 @@ from ..run.question import allowance, explainer_for
 from .scan import read_range
 from .shard import AuditJob, customers_of, first_training_rows
 
+PILOTS = 5  # tasks; they also start workers and load the kernels
+ROWS = 2  # customers that each of them times
+ENOUGH = 2.0  # seconds after which a pilot times no other customer: the whole cluster waits for the plan
+SAMPLE = 2**60  # hashes below it are a sixteenth of the rows
+
 
 def pilot(
-    job: AuditJob, forest: Forest, training: Any, fresh: Sequence[FreshForests] | None, rows: int = 10
-) -> float:
-    """Return the seconds per rejected customer, measured on a few of them."""
+    job: AuditJob, forest: Forest, training: Any, fresh: Sequence[FreshForests] | None, number: int
+) -> list[float]:
+    """Return the seconds that each of a few rejected customers took; pilots take different ones."""
     explainer = explainer_for(
         job.question,
         forest,
@@ -31,21 +36,37 @@ def pilot(
         judge=job.judge,
         fresh=fresh or (),
     )
-    for name in job.pieces[:4]:
-        tables = read_range(job.run, [name], 0, 2**64)
-        frame, _, _ = customers_of(job, tables)
+    frame = _some_rejected(job, forest, (number + 1) * (1 + ROWS))
+    first = number * (1 + ROWS)
+    rows = range(first, min(first + 1 + ROWS, len(frame)))
+    if len(rows) < 2:
+        return []
+    limits = allowance(job.question, len(job.question.methods))
+    found = guarded(partial(_seconds, explainer, frame), [[d] for d in rows], limits)
+    next(found)  # the first customer is not timed: it compiles and loads
+    spent: list[float] = []
+    for _, seconds in found:
+        spent.append(seconds.seconds if isinstance(seconds, Stopped) else seconds)
+        if sum(spent) > ENOUGH:
+            break
+    return spent
+
+
+def _some_rejected(job: AuditJob, forest: Forest, wanted: int) -> pd.DataFrame:
+    """Return some rejected customers: `wanted` ones, if the first pieces have as many."""
+    frames = [pd.DataFrame(columns=list(job.schema.names))]
+    for name, high in [(job.pieces[0], SAMPLE), *((piece, 2**64) for piece in job.pieces[:4])]:
+        frame, _, _ = customers_of(job, read_range(job.run, [name], 0, high))
         read = read_rows(job.schema, frame, missing=forest.accepts_missing)
         usable = np.flatnonzero([reason is None for reason in read.reasons])
         predicted = forest.predict(encode(job.schema, read.numbers[usable]), job.question.voting)  # type: ignore[arg-type]
         denied = usable[predicted != forest.class_index(job.question.target)]  # type: ignore[arg-type]
-        if len(denied) < 2:
+        if high == SAMPLE and len(denied) < wanted:
             continue
-        limits = allowance(job.question, len(job.question.methods))
-        chosen = [denied[:1], denied[1 : 1 + rows]]  # the first customer is not timed: it compiles and loads
-        found = list(guarded(partial(_seconds, explainer, frame), chosen, limits))[1:]
-        spent = sum(s.seconds if isinstance(s, Stopped) else s for _, s in found)
-        return float(spent) / sum(len(batch) for batch, _ in found)
-    return 0.0
+        frames.append(frame.iloc[denied])
+        if sum(map(len, frames)) >= wanted:
+            break
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from robustcf import Schema
 
-from ..cluster.session import cpus_of
 from ..cluster.tasks import Tasks
 from ..inputs.config import Customers, Sharding
 from ..inputs.errors import BadInput
@@ -28,6 +27,8 @@ from ..terminal.progress import stage
 from .scan import Scanned, checksums, find_duplicate, scan_chunk, twice
 
 MOST_CUSTOMERS = 8192  # in a shard, even if they are solved quickly
+PARALLEL = 64  # shards of a small audit, if each has `LEAST_SECONDS` of work: the cluster may still grow
+LEAST_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,16 @@ class FirstPass:
     def _bits(
         self, plan: dict[str, Any], sharding: Sharding, pilot: Callable[[dict[str, Any]], float]
     ) -> int:
-        """Return log2 of the number of shards."""
+        """Return log2 of the number of shards; it depends on the work, not on the CPUs that are there now."""
         if sharding.rows is not None:
             shards = plan["rows"] / sharding.rows
         else:
             seconds = pilot(plan | {"bits": 0}) if plan["denied"] else 0.0
+            work = plan["denied"] * seconds
             shards = max(
-                plan["denied"] * seconds / sharding.seconds,
+                work / sharding.seconds,
                 plan["rows"] / MOST_CUSTOMERS,
-                min(2 * cpus_of(self.tasks.ray), plan["rows"] / 64),
+                min(PARALLEL, work / LEAST_SECONDS),
             )
         return min(MOST_BITS, max(0, math.ceil(math.log2(max(shards, 1)))))
 

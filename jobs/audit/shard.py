@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from ..inputs.model_file import ModelFile, judge_of
 from ..run.columns import COUNTERFACTUALS, ROW_KEYS, as_table
 from ..run.folder import RunFolder
-from ..run.manifest import ShardDone
+from ..run.manifest import ShardDone, shard_log
 from ..run.planned import shard_name
 from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
@@ -67,6 +68,7 @@ def explain_shard(
     job: AuditJob, forest: Forest, training: Any, fresh: Sequence[FreshForests] | None, number: int
 ) -> ShardDone:
     """Explain the customers in the shard's range of hashes and publish their rows."""
+    begin = time.time()
     low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
     tables = read_range(job.run, job.pieces, low, high)
     frame, ids, cohorts = customers_of(job, tables)
@@ -77,7 +79,7 @@ def explain_shard(
     if job.previous is not None:
         answers.use_earlier(number)
     answers.solve_rest()
-    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), distinct_of)
+    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), distinct_of, begin)
 
 
 def customers_of(
@@ -268,6 +270,7 @@ def _publish(
     cohorts: list[list[Any]],
     keys: list[bytes],
     distinct_of: np.ndarray,
+    begin: float,
 ) -> ShardDone:
     """Publish the shard; equal customers get the same answers under their own ids."""
     all_answers = pa.concat_tables(answers.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
@@ -290,6 +293,9 @@ def _publish(
         "solved": answers.solved,
         "copied": answers.copied,
     }
+    seconds = all_answers["seconds"].fill_null(0.0).to_numpy()
+    spent = seconds[answers.at[distinct_of]].sum(axis=1) if len(ids) else np.zeros(0)
+    note["log"] = shard_log(begin, ids, spent)
     schema = COUNTERFACTUALS.with_metadata({b"robustcf": json.dumps(note).encode()})
     with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
         for start in blocks:
@@ -316,4 +322,6 @@ def _publish(
     )
     job.run.publish_table(f"keys/{shard_name(number)}", row_table)
     file = job.run.publish(f"counterfactuals/{shard_name(number)}", memoryview(sink.getvalue()))
-    return ShardDone(file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied)
+    return ShardDone(
+        file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied, log=note["log"]
+    )

@@ -8,7 +8,7 @@ import typer
 
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input, reporting_failures
-from .options import Depth, Seed, Solver, TimeLimit, Trees, TrustPickle
+from .options import Cutoff, Depth, ScoreOf, Seed, Solver, TimeLimit, Trees, TrustPickle, check_cutoff
 
 
 def demo(
@@ -75,6 +75,8 @@ def explain(
     target: Annotated[
         str | None, typer.Option(help="The label to reach. With two classes, it defaults to the other one.")
     ] = None,
+    cutoff: Cutoff = None,
+    score_of: ScoreOf = None,
     trees: Trees = 100,
     depth: Depth = 4,
     seed: Seed = 0,
@@ -105,6 +107,7 @@ def explain(
         raise BadInput("--training and --label must be used together")
     if joint and not certify:
         raise BadInput("--joint needs --certify")
+    check_cutoff(cutoff, score_of)
     if (row is None) == (customer is None):
         raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
@@ -120,6 +123,8 @@ def explain(
         plot,
         certify,
         joint,
+        cutoff,
+        score_of,
     )
     with reporting_bad_input():
         if model is not None and customers is not None:

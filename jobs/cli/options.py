@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ..inputs.errors import BadInput
+
 Trees = Annotated[int, typer.Option(min=1, help="Number of trees in the forest.")]
 Depth = Annotated[int, typer.Option(min=1, help="Maximum depth of the trees.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Random seed.")]
@@ -14,6 +16,16 @@ TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Load pickled models. A pickle can run any code.")
 ]
 TimeLimit = Annotated[float, typer.Option(help="Time limit in seconds per customer and method.")]
+Cutoff = Annotated[
+    float | None,
+    typer.Option(
+        help="Score, in (0, 1), at which the model decides for the target. Default: the model's own."
+    ),
+]
+ScoreOf = Annotated[
+    str | None,
+    typer.Option(help="Label whose score must be at most the cut-off, such as that of a default."),
+]
 Config = Annotated[
     str, typer.Argument(metavar="CONFIG", help="A TOML file; docs/jobs.md lists its settings.")
 ]
@@ -23,3 +35,11 @@ Address = Annotated[
 ]
 Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of this machine to use. Default: all.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")]
+
+
+def check_cutoff(cutoff: float | None, score_of: str | None) -> None:
+    """Raise BadInput unless the two options fit together."""
+    if cutoff is not None and not 0 < cutoff < 1:
+        raise BadInput(f"--cutoff is {cutoff}; it must lie strictly between 0 and 1")
+    if score_of is not None and cutoff is None:
+        raise BadInput("--score-of needs --cutoff")

@@ -8,7 +8,7 @@ import typer
 
 from ..inputs.errors import BadInput, one_line, reporting_bad_input, reporting_failures
 from ..terminal.printable import escaped, printable
-from .options import Address, Seed, TrustPickle
+from .options import Address, Cutoff, ScoreOf, Seed, TrustPickle, check_cutoff
 
 
 def schema(
@@ -55,6 +55,8 @@ def validate(
     point_id: Annotated[str | None, typer.Option("--id", help="Column that holds the points' ids.")] = None,
     alpha: Annotated[float, typer.Option(help="α of the threshold test, in (0, 0.5].")] = 0.05,
     voting: Annotated[str, typer.Option(help="Voting of the forest: soft or hard.")] = "soft",
+    cutoff: Cutoff = None,
+    score_of: ScoreOf = None,
     certify: Annotated[
         bool,
         typer.Option(
@@ -82,6 +84,7 @@ def validate(
         raise BadInput(f"--voting is {voting!r}; choose soft or hard")
     if not 0 < alpha <= 0.5:
         raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
+    check_cutoff(cutoff, score_of)
     if delta is not None and not certify:
         raise BadInput("--delta needs --certify")
     if joint and not certify:
@@ -101,7 +104,7 @@ def validate(
             PointsRequest(
                 points, forest, schema, target, output, point_id, alpha,
                 "hard" if voting == "hard" else "soft",
-                rows, Validation(count, scenarios), seed, threads, certifying,
+                rows, Validation(count, scenarios), seed, threads, certifying, cutoff, score_of,
             ),
             address,
         )  # fmt: skip

@@ -26,6 +26,7 @@ from robustcf import (
     train_fresh,
 )
 from robustcf.forest.forest import Label
+from robustcf.judge import DecidingJudge
 from robustcf.show import as_record
 
 from ..inputs.errors import BadInput, reporting_bad_input
@@ -55,6 +56,8 @@ class Request:
     plot: str | None = None
     certify: bool = False
     joint: bool = False
+    cutoff: float | None = None
+    score_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
         for method in methods:
             method.check_forest("soft", len(customer.forest.classes))
         target = None if request.target is None else _label(customer, request.target)
+        if request.cutoff is not None:
+            customer = _decided_at(customer, target, request.cutoff, request.score_of)
         explainer = Explainer(
             customer.forest,
             customer.schema,
@@ -123,6 +128,18 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
     if request.forests:
         done = replace(done, measured=_measured(customer, list(found.values()), request))
     return done
+
+
+def _decided_at(
+    customer: CustomerWithModel, target: Label | None, cutoff: float, score_of: str | None
+) -> CustomerWithModel:
+    """Return the customer with the decision that the command line asks for."""
+    if target is None:
+        raise BadInput("--cutoff needs --target, the label that is decided for at this score")
+    named = None if score_of is None else _label(customer, score_of)
+    forest = customer.forest.decided_at(target, cutoff, score_of=named)
+    judge = None if customer.judge is None else DecidingJudge(customer.judge, forest)
+    return replace(customer, forest=forest, judge=judge)
 
 
 def _fresh(customer: CustomerWithModel, methods: Sequence[Certified], seed: int) -> list[FreshForests]:
@@ -162,7 +179,7 @@ def _measured(
 
     if customer.training is None:
         raise BadInput("--forests needs the model's training rows; name them with --training and --label")
-    reached = [cf for cf in answers if cf.encoded is not None and cf.target is not None]
+    reached = [cf for cf in answers if cf.works and cf.encoded is not None and cf.target is not None]
     if not reached:
         return {}
     X, y = customer.training
@@ -185,17 +202,25 @@ def _print(done: Explained) -> None:
     out.print(f"decision {customer.decision}; score for {first.target}: {first.score_before:.3f}")
     for cf in done.answers:
         print_counterfactual(out, done.explainer, customer.row, cf)
-        if cf.point is not None:
+        if cf.works:
             out.print(_robustness(done, cf))
     if done.menu and first.status != "already_favourable":
         _print_menu(out, done)
     out.print()
-    note = (
-        "That the change is the nearest is proved. Its validity under retraining is a statistical estimate."
-    )
-    out.print(Text(note, style="dim"))
+    out.print(Text(_note(done.answers), style="dim"))
     if not any(cf.method.design is not None for cf in done.answers):
         out.print(Text("No certificate was asked for; --certify asks for one.", style="dim"))
+
+
+def _note(answers: Sequence[Counterfactual]) -> str:
+    """Say what is proved about the answers shown, and what is not."""
+    statuses = {cf.status for cf in answers if cf.works}
+    if not statuses:
+        return "No change is shown, because none was found that works."
+    said = "That a change marked ✓ is the nearest is proved. " if "optimal" in statuses else ""
+    if statuses != {"optimal"}:
+        said += "A change marked ! works, but a nearer one may exist. "
+    return f"{said}Validity under retraining is a statistical estimate."
 
 
 def _robustness(done: Explained, cf: Counterfactual) -> str:
@@ -211,7 +236,7 @@ def _print_menu(out: Console, done: Explained) -> None:
     made = table(*columns, right=tuple(columns[1:]))
     for cf in done.menu:
         line = [cf.method.title]
-        if cf.point is None or cf.status == "no_recourse":
+        if not cf.works:
             line += ["no way" if cf.status == "no_recourse" else cf.status, "", ""] + [""] * bool(
                 done.measured
             )
@@ -240,9 +265,9 @@ def _record(done: Explained) -> dict[str, Any]:
                 "alpha": cf.method.alpha,
                 "status": cf.status,
                 "threshold": _finite(cf.threshold),
-                "score": _finite(cf.score),
-                "distance": _finite(cf.distance),
-                "n_changed": cf.n_changed if cf.point is not None else None,
+                "score": _finite(cf.score) if cf.works else None,
+                "distance": _finite(cf.distance) if cf.works else None,
+                "n_changed": cf.n_changed if cf.works else None,
                 **_validities(done, cf),
             }
             for cf in done.menu
@@ -253,7 +278,7 @@ def _record(done: Explained) -> dict[str, Any]:
 def _validities(done: Explained, cf: Counterfactual) -> dict[str, float | None]:
     agreed = done.agreed(cf)
     return {
-        "predicted_validity": _finite(cf.predicted_validity),
+        "predicted_validity": _finite(cf.predicted_validity) if cf.works else None,
         "measured_validity": None if agreed is None else agreed[0] / agreed[1],
     }
 
@@ -268,15 +293,15 @@ def _draw(done: Explained, path: str) -> str:
     from robustcf.report.figures_trajectory import trajectory_figure
 
     steps = [cf for cf in done.menu if cf.method.alpha is not None]
-    if not any(cf.changes for cf in steps):
-        return f"{path}: not written, because no answer has a change to plot"
+    if not any(cf.works for cf in steps):
+        return f"{path}: not written, because no answer has a change that works"
     steps.sort(key=lambda cf: 1.0 - float(cf.method.alpha or 0.0))
     figure = trajectory_figure(
         trajectory_of(done.customer.schema, steps),
         done.customer.schema,
         done.customer.row,
         done.customer.title,
-        [cf.point for cf in steps],
+        [cf.point if cf.works else None for cf in steps],
     )
     try:
         figure.savefig(Path(path), dpi=150)

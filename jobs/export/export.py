@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from robustcf.methods.registry import certifies
 from robustcf.schema.schema import Schema
+from robustcf.show import no_way
 from robustcf.verify import Demand, Findings
 from robustcf.verify.moves import priced
 from robustcf.verify.sheet import method_of
@@ -26,6 +27,7 @@ from robustcf.verify.sheet import method_of
 from ..inputs.errors import BadInput
 from ..inputs.secrets import without_secrets
 from ..inputs.uri import is_local, open_filesystem, parent_of
+from ..run.advice import advice_rows
 from ..run.columns import CERTIFICATE, COUNTERFACTUALS
 from ..run.folder import RunFolder, require_run
 from ..run.reader import read_shard
@@ -145,17 +147,20 @@ class _Export:
             columns[f"cohort_{name}"] = _taken(pa.array(values, pa.string()), head)
         columns["decision"] = _taken(_decisions(table), head)
         columns["score_before"] = _taken(table["score_before"], head)
-        more = self._words(unit, block) | self._measured(unit, table)
+        works = advice_rows(table)
+        advice = {
+            "distance": table["distance"],
+            "score_after": table["score_after"],
+            "validity_predicted": table["predicted_validity"],
+            **self._words(unit, block),
+            **self._measured(unit, table),
+        }
         for demand, rows in place.items():
-            for name, values in {
-                "status": table["status"],
-                "note": table["reason"],
-                "distance": table["distance"],
-                "score_after": table["score_after"],
-                "validity_predicted": table["predicted_validity"],
-                **more,
-            }.items():
-                columns[f"{slug(demand)}_{name}"] = _taken(values, rows)
+            columns[f"{slug(demand)}_status"] = _taken(table["status"], rows)
+            columns[f"{slug(demand)}_note"] = _taken(_notes(table), rows)
+            working = np.where((rows >= 0) & works[rows], rows, -1)  # nothing else is shown as advice
+            for name, values in advice.items():
+                columns[f"{slug(demand)}_{name}"] = _taken(values, working)
             for name, part in CERTIFICATE_COLUMNS.items() if _certifies(demand) else ():
                 values = pc.struct_field(table["certificate"], part)
                 columns[f"{slug(demand)}_{name}"] = _taken(values, rows)
@@ -243,6 +248,17 @@ def _slug(text: str) -> str:
 def _decisions(table: pa.Table) -> pa.Array:
     words = {"already_favourable": "favourable", "invalid_input": "not readable"}
     return pa.array([words.get(s, "denied") for s in table["status"].to_pylist()], pa.string())
+
+
+def _notes(table: pa.Table) -> pa.Array:
+    """Return each row's reason; a row without recourse says how close the closest change comes."""
+    notes = []
+    columns = (table[name].to_pylist() for name in ("status", "reason", "threshold", "best_score"))
+    for status, reason, threshold, best in zip(*columns, strict=True):
+        if status == "no_recourse" and threshold is not None:
+            reason = "; ".join(part for part in (no_way(threshold, best), reason) if part)
+        notes.append(reason)
+    return pa.array(notes, pa.string())
 
 
 def _taken(values: Any, rows: np.ndarray) -> Any:

@@ -54,6 +54,9 @@ class Model:
 
     Give either `forest`, a folder made by `save_forest`, together with `schema`; or `file`, a fitted
     pipeline stored with skops (or a pickle, if `trust_pickle`). With `file`, `schema` is optional.
+
+    The decision is favourable where the score of `favourable` is at least `cutoff`. With `score_of`, it is
+    favourable where the score of that class is at most `cutoff`. Without `cutoff`, the model decides.
     """
 
     favourable: Label
@@ -62,9 +65,13 @@ class Model:
     file: Address | None = None
     trust_pickle: StrictBool = False
     voting: Voting = "soft"
+    cutoff: Annotated[StrictFloat, Field(gt=0, lt=1)] | None = None
+    score_of: Label | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.score_of is not None and self.cutoff is None:
+            raise ValueError("score_of needs a cutoff")
         if (self.forest is None) == (self.file is None):
             raise ValueError("give either forest or file")
         if self.forest is not None and self.schema is None:

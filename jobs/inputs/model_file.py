@@ -6,7 +6,7 @@ import hashlib
 import io
 import warnings
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ import pandas as pd
 import typer
 
 from robustcf import Forest, Judge, Schema, SchemaError
+from robustcf.forest.decision import Decision
+from robustcf.forest.sklearn import unsupported
+from robustcf.judge import DecidingJudge
 from robustcf.pipeline.read import ReadModel, read_model
 from robustcf.support.documents import DocumentError, parse_toml
 
@@ -36,12 +39,22 @@ ALLOWED = {
     "numpy.integer",
     "numpy.number",
     "pandas.CategoricalDtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
     "sklearn.compose._column_transformer._RemainderColsList",
     "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.metrics._scorer._CurveScorer",
     "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.metrics._scorer._Scorer",
     "sklearn.model_selection._split.StratifiedKFold",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 }
+# Functions by which a tuned threshold was chosen; nothing calls them here.
+SCORES = ("sklearn.metrics._classification.", "sklearn.metrics._ranking.")
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,7 @@ class ModelFile:
     content: np.ndarray = field(repr=False, compare=False)
     digest: str
     trust_pickle: bool
+    decision: Decision | None = None  # the run's decision: the model's own, or a cut-off of the config
 
     def open(self) -> Any:
         """Load the scikit-learn model."""
@@ -98,7 +112,8 @@ def open_model(address: str, trust_pickle: bool = False) -> OpenedModel:
     shown, content = without_secrets(address), _bytes(address)
     read = read_model(_loaded(content, shown, trust_pickle, warn=True))
     digest = hashlib.sha256(content).hexdigest()
-    file = ModelFile(shown, np.frombuffer(content, dtype=np.uint8), digest, trust_pickle)
+    raw = np.frombuffer(content, dtype=np.uint8)
+    file = ModelFile(shown, raw, digest, trust_pickle, read.forest.decision)
     return OpenedModel(address, read.forest, read, file)
 
 
@@ -126,15 +141,19 @@ def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) 
     return model
 
 
-_judges: dict[tuple[str, str], Judge] = {}
+_judges: dict[tuple[str, str, Decision | None], Judge] = {}
 
 
 def judge_of(file: ModelFile, schema: Schema) -> Judge:
     """Return the model as the judge of raw rows; each process opens the file once."""
-    key = (file.digest, schema.fingerprint)
+    key = (file.digest, schema.fingerprint, file.decision)
     if key not in _judges:
         _judges.clear()
-        _judges[key] = read_model(file.open()).judge(schema)
+        read = read_model(file.open())
+        judge = read.judge(schema)
+        if file.decision != read.forest.decision:
+            judge = DecidingJudge(judge, read.forest.with_decision(file.decision))
+        _judges[key] = judge
     return _judges[key]
 
 
@@ -150,7 +169,11 @@ def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, S
     data = None
     if opened.read is not None and training is not None and not _is_whole(model.schema, opened.read):
         data = raw_rows(training.data, opened.read)
-    return opened.forest, opened.schema(model.schema, data), opened.file
+    schema = opened.schema(model.schema, data)
+    if model.cutoff is None:
+        return opened.forest, schema, opened.file
+    forest = opened.forest.decided_at(model.favourable, model.cutoff, score_of=model.score_of)
+    return forest, schema, opened.file and replace(opened.file, decision=forest.decision)
 
 
 def read_schema(address: str) -> Schema:
@@ -207,11 +230,15 @@ def _load_skops(content: bytes, shown: str) -> Any:
 
     try:
         untrusted = set(skops.io.get_untrusted_types(data=content))
-        if not untrusted - ALLOWED:
+        unknown = sorted(name for name in untrusted - ALLOWED if not name.startswith(SCORES))
+        if not unknown:
             return skops.io.loads(content, trusted=sorted(untrusted))
     except Exception as error:  # a broken file can raise any exception
         raise BadInput(f"{shown}: not a readable skops file: {type(error).__name__}: {error}") from None
-    raise BadInput(f"{shown}: contains types that are not allowed: {', '.join(sorted(untrusted - ALLOWED))}")
+    models = [name.rpartition(".")[2] for name in unknown if name.endswith(("Classifier", "Regressor"))]
+    if models:  # not a matter of safety: the model itself is not supported
+        raise BadInput(f"{shown}: {unsupported(models[0])}")
+    raise BadInput(f"{shown}: contains types that are not allowed: {', '.join(unknown)}")
 
 
 def _load_pickle(content: bytes, shown: str) -> Any:

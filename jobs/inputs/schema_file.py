@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import tomli_w
@@ -32,9 +34,14 @@ HEAD = """\
 """
 CODING = ("transform", "codes", "missing")
 WIDTH = 100
-# Words in a column's name which suggest that customers cannot or should not change it.
-FIXED = ("sex", "gender", "race", "ethnic", "nationality", "native", "religion", "birth", "citizen")
-RISING = ("age", "seniority", "tenure")
+# Words in a column's name which say that customers cannot change it, or that no advice should ask for it.
+# Only whole words count: "age" is a word of "customer_age" but not of "mortgage".
+FIXED = {
+    *("sex", "gender", "race", "ethnic", "ethnicity", "nationality", "native", "religion", "citizen"),
+    *("citizenship", "birth", "birthday", "birthdate", "dob", "marital", "marriage", "married"),
+    *("disability", "disabled", "pregnant"),
+}
+RISING = {"age", "seniority", "tenure"}
 
 
 def write(
@@ -57,7 +64,10 @@ def write(
                     f"{data} encodes to {len(schema.columns)} columns, but the forest has "
                     f"{opened.forest.n_features}; if one is the label, name it with --label"
                 )
-    text = schema_text(schema, frame, Path(model).name, Path(data).name)
+    marked = {f.name: advice for f in schema.features if (advice := advised_action(f)) is not None}
+    for name, action in marked.items():
+        schema = schema.replace(name, action=action)
+    text = schema_text(schema, frame, Path(model).name, Path(data).name, marked)
     if output is not None:
         try:
             Path(output).write_text(text, encoding="utf-8")
@@ -65,42 +75,47 @@ def write(
             raise BadInput(f"{output}: cannot be written: {error.strerror}") from None
     doubtful = [(f, _sentinels(f, frame[f.name])) for f in schema.features]
     return text, [
-        f"{f.name}: {_doubt(found)}. {_remedy(f, found)}" for f, found in doubtful if found is not None
+        *(
+            f"{name}: marked as {action!r} because of its name; change `action` in the file if this is wrong"
+            for name, action in marked.items()
+        ),
+        *(f"{f.name}: {_doubt(found)}. {_remedy(f, found)}" for f, found in doubtful if found is not None),
     ]
 
 
-def schema_text(schema: Schema, frame: pd.DataFrame, model: str, data: str) -> str:
-    """Return a schema as commented TOML.
+def schema_text(
+    schema: Schema, frame: pd.DataFrame, model: str, data: str, marked: Collection[str] = ()
+) -> str:
+    """Return a schema as commented TOML; `marked` columns got their action because of their names.
 
     `Schema.from_toml` reads the same schema back.
     """
     parts = [HEAD.format(model=one_line(model), data=one_line(data))]
     tables = tomllib.loads(schema.to_toml())["feature"]
     for feature, table in zip(schema.features, tables, strict=True):
-        parts.append(_feature_text(feature, table, frame[feature.name]))
+        parts.append(_feature_text(feature, table, frame[feature.name], feature.name in marked))
     return "\n".join(parts)
 
 
-def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series) -> str:
+def _feature_text(feature: Feature, table: dict[str, Any], column: pd.Series, marked: bool) -> str:
     lines = [
         "[[feature]]",
         _line("name", table["name"]),
         _line("kind", table["kind"], _seen(feature, column)),
     ]
-    lines.append(
-        _line("action", table["action"], 'or "fixed"' + (', "increase", "decrease"' * feature.ordered))
-    )
+    choices = 'or "fixed"' + (', "increase", "decrease"' * feature.ordered)
+    if marked:
+        choices = 'set because of the name; "free" lets advice change it'
+    lines.append(_line("action", table["action"], choices))
     if (found := _sentinels(feature, column)) is not None:
         lines += [f"# WARNING: {_doubt(found)}.", f"# {_remedy(feature, found)}"]
-    if advice := _advice(feature):
-        lines.append(f'# action = "{advice}"  # suggested by the column name')
     coded = feature.transform is not None or feature.codes is not None
     skipped = {"name", "kind", "action", *CODING, *(("scaling",) if coded else ())}
     notes = {"weight": _price(feature), "allowed": _gone(feature)}
     lines += [_line(key, value, notes.get(key, "")) for key, value in table.items() if key not in skipped]
     if feature.is_number and feature.action != "fixed":
-        lines.append(f"# lower = {feature.span[0]:g}")
-        lines.append(f"# upper = {feature.span[1]:g}")
+        lines.append(f"# lower = {_value(float(feature.span[0]))}")
+        lines.append(f"# upper = {_value(float(feature.span[1]))}")
     if "unit" not in table and feature.is_number:
         lines.append('# unit = ""')
     coding = [_line(key, table[key]) for key in CODING if key in table]
@@ -180,14 +195,16 @@ def _gone(feature: Feature) -> str:
     return f"{feature.missing!r} stands for a missing value" if feature.missing is not None else ""
 
 
-def _advice(feature: Feature) -> str | None:
-    words = feature.name.lower().replace("-", "_").replace(" ", "_")
+def advised_action(feature: Feature) -> Literal["fixed", "increase"] | None:
+    """Return how a column may move by its name; None if the name says nothing or the action is set."""
     if feature.action != "free":
         return None
-    if any(word in words for word in FIXED):
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", feature.name)
+    words = set(re.split(r"[^a-z]+", spaced.lower()))
+    if words & FIXED:
         return "fixed"
-    if feature.ordered and any(part in RISING for part in words.split("_")):
-        return "increase"
+    if words & RISING:
+        return "increase" if feature.ordered else "fixed"
     return None
 
 

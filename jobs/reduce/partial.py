@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robustcf.stats import bin_of, exact_sums
-from robustcf.support.tolerances import reached
 
+from ..run.advice import advice_rows
 from ..run.folder import RunFolder
 from ..run.reader import read_shard
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
 _COLUMNS = [*KEY, "simulation", "instance_id", "cohort", "status", "distance", "n_changed", "seconds"]
-_COLUMNS += ["score_after", "threshold", "certificate"]
+_COLUMNS += ["score_after", "threshold", "verified", "certificate"]
 _UNSOLVED = ("already_favourable", "invalid_input")
 Group = tuple[Any, ...]
 
@@ -101,9 +101,13 @@ def merge(total: dict[Group, Part], more: Mapping[Group, Part]) -> None:
 
 
 def partial_of(
-    run: RunFolder, shards: Sequence[str], cohorts: Sequence[str], n_methods: int
+    run: RunFolder, shards: Sequence[str], cohorts: Sequence[str], n_methods: int, advice_only: bool
 ) -> dict[Group, Part]:
-    """Return the counts and sums of some shards, per group."""
+    """Return the counts and sums of some shards, per group.
+
+    With `advice_only`, means cover the rows whose point works; otherwise every row with a point, as in the
+    paper.
+    """
     total: dict[Group, Part] = {}
     for shard in shards:
         table = read_shard(run, "counterfactuals", shard, _COLUMNS)
@@ -111,7 +115,7 @@ def partial_of(
             continue
         valid = dict(_validations(run, shard, table))
         for codes, groups in _groupings(table, cohorts):
-            merge(total, _parts(table, codes, groups, valid, n_methods))
+            merge(total, _parts(table, codes, groups, valid, n_methods, advice_only))
     return total
 
 
@@ -150,24 +154,27 @@ def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[
 
 
 def _parts(
-    table: pa.Table, codes: np.ndarray, groups: list[Group], valid: Mapping[str, np.ndarray], n_methods: int
+    table: pa.Table,
+    codes: np.ndarray,
+    groups: list[Group],
+    valid: Mapping[str, np.ndarray],
+    n_methods: int,
+    advice_only: bool,
 ) -> dict[Group, Part]:
     n = len(groups)
     status = table["status"].to_pandas()
     distance = table["distance"].to_numpy().astype(np.float64)
     seconds, simulation = table["seconds"].to_numpy(), table["simulation"].to_numpy()
-    point = ~np.isnan(distance)
-    score, threshold = (table[c].to_numpy().astype(np.float64) for c in ("score_after", "threshold"))
-    trees = table["n_trees"].to_numpy()
-    with np.errstate(invalid="ignore"):
-        got_there = point & reached(score, threshold, trees)
+    has_point = ~np.isnan(distance)
+    works = has_point & advice_rows(table)
+    point = works if advice_only else has_point
     common = point & _in_all(table, point, n_methods)
     certified = point & certified_rows(table)
     parts = [Part() for _ in groups]
     for name, mask in (
         ("rows", np.ones(len(table), dtype=bool)),
         ("points", point),
-        ("reached", got_there),
+        ("reached", works),
         ("certified", certified),
         ("common", common),
     ):
@@ -194,9 +201,9 @@ def _parts(
     for k, total in enumerate(exact_sums(distance[point], both, len(of))):
         parts[of[k][0]].simulation_distance[of[k][1]] += total
     for name, matrix in valid.items():
-        for kind, rows in zip(SCENARIOS, (point, got_there, certified), strict=True):
+        for kind, rows in zip(SCENARIOS, (point, works, certified), strict=True):
             found = [Validity() for _ in parts]
-            _add_validity(found, matrix[rows[point]], codes[rows], simulation[rows], common[rows])
+            _add_validity(found, matrix[rows[has_point]], codes[rows], simulation[rows], common[rows])
             for part, validity in zip(parts, found, strict=True):
                 getattr(part, kind)[name] = validity
     return dict(zip(groups, parts, strict=True))

@@ -96,7 +96,8 @@ def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Tab
     total: dict[Group, Part] = {}
     groups = [tuple(names[i : i + SHARDS_PER_TASK]) for i in range(0, len(names), SHARDS_PER_TASK)]
     with stage("summarising", len(names)) as progress:
-        calls = ((run, group, tuple(cohorts), manifest["methods"]) for group in groups)
+        advice_only = manifest["kind"] == "audit"
+        calls = ((run, group, tuple(cohorts), manifest["methods"], advice_only) for group in groups)
         for call, part in tasks.run(partial_of, calls):
             merge(total, part)
             progress.advance(len(call[1]))

@@ -44,17 +44,18 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 
 def _advice(row: Mapping[str, Any], schema: Schema | None) -> Advice:
+    works = row["works"]  # a point that does not work is never shown as advice
     return Advice(
         method=title_of(*_key(row)),
         status=row["status"],
         reason=row["reason"],
-        changes=tuple(_change(c, schema) for c in row["changes"] or ()),
-        distance=row["distance"],
-        score=row["score_after"],
+        changes=tuple(_change(c, schema) for c in row["changes"] or () if works),
+        distance=row["distance"] if works else None,
+        score=row["score_after"] if works else None,
         threshold=row["threshold"],
         gap=row["gap"],
-        predicted=row["predicted_validity"],
-        held=tuple((name, *row["held"][name]) for name in sorted(row["held"], key=_headline_first)),
+        predicted=row["predicted_validity"] if works else None,
+        held=tuple((name, *row["held"][name]) for name in sorted(row["held"], key=_headline_first) if works),
         best_score=row["best_score"],
         certificate=_certificate(row),
         certified=bool((row["certificate"] or {}).get("certified")),

@@ -79,9 +79,20 @@ def _content(
     names = {place: _name(place, several) for place in sorted(found.populations)}
     config = manifest.get("config", {})
     cohorts = config.get("customers", {}).get("cohort", ())
-    n_classes = _n_classes(run)
+    n_classes, decision = _decision(run)
+    sweep = manifest["kind"] == "sweep"
     populations = tuple(
-        population(names[p], p, found.populations[p], summary, schemas.of(p[0]), cohorts, n_classes)
+        population(
+            names[p],
+            p,
+            found.populations[p],
+            summary,
+            schemas.of(p[0]),
+            cohorts,
+            n_classes,
+            sweep,
+            decision,
+        )
         for p in sorted(found.populations)
     )
     favourable = config.get("model", {}).get("favourable")
@@ -105,13 +116,21 @@ def _content(
     )
 
 
-def _n_classes(run: RunFolder) -> int:
-    """Return the number of classes of the run's forest; a sweep stores no forest and has two."""
+def _decision(run: RunFolder) -> tuple[int, str | None]:
+    """Return the number of classes of the run's forest, and its cut-off as a sentence.
+
+    A sweep stores no forest. It has two classes and no cut-off.
+    """
     if not run.exists("forest/forest.json"):
-        return 2
+        return 2, None
     try:
-        return len(parse_json(run.read("forest/forest.json").decode())["classes"])
-    except (ValueError, KeyError, TypeError):
+        head = parse_json(run.read("forest/forest.json").decode())
+        classes, stored = head["classes"], head.get("decision")
+        if stored is None:
+            return len(classes), None
+        label, words = classes[stored["class"]][1], "more than" if stored["strict"] else "at least"
+        return len(classes), f"The model decides for {label} at a score of {words} {stored['cutoff']:g}."
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
 
 

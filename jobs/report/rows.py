@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robustcf.stats import exact_sums
-from robustcf.support.tolerances import reached
 
+from ..run.advice import advice_rows
 from ..run.folder import RunFolder
 from ..run.previous import KEPT
 from ..run.reader import read_blocks, read_row_groups
@@ -77,13 +77,8 @@ class _Group:
             raise ValueError("a shard does not hold the methods of each customer together")
         self.status = self._matrix(np.array(self.table["status"].to_pylist(), dtype=object))
         self.distance = self._numbers("distance")
-        score, threshold = self._numbers("score_after"), self._numbers("threshold")
-        self.threshold = threshold
-        trees = int(self.table["n_trees"][0].as_py() or 0)
-        with np.errstate(invalid="ignore"):
-            high_enough = reached(score, threshold, trees)
-        asked = ~np.isin(self.status, (*NOT_ASKED, "no_recourse"))
-        self.reached = ~np.isnan(self.distance) & high_enough & asked
+        self.threshold = self._numbers("threshold")
+        self.reached = ~np.isnan(self.distance) & self._matrix(advice_rows(self.table))
         self.none = self.status == "no_recourse"
         self.denied = ~np.isin(self.status, NOT_ASKED).all(axis=1)
         self.hashes = _hash(self.table, self.ids, self.m)
@@ -144,7 +139,7 @@ class _Group:
             facts.distance_paired = exact_sums(self.distance[both, j])[0]
             facts.naive_paired = exact_sums(self.distance[both, naive])[0]
         predicted = self._numbers("predicted_validity")[:, j]
-        used = ~np.isnan(predicted)  # every point, as measured validity
+        used = ~np.isnan(predicted) & self.reached[:, j]
         facts.predicted_rows, facts.predicted = int(used.sum()), exact_sums(predicted[used])[0]
         facts.answers = facts.reached
         certificates = self.table["certificate"].take(pa.array(np.arange(j, len(self.ids), self.m)))
@@ -196,7 +191,10 @@ class _Group:
         for k, c in enumerate(chosen):
             own = rows[k * m : (k + 1) * m]
             who = {name: own[0][name] for name in _WHO}
-            answers = [{name: row[name] for name in _SHOWN} | {"held": {}} for row in own]
+            answers = [
+                {name: row[name] for name in _SHOWN} | {"held": {}, "works": bool(self.reached[c, j])}
+                for j, row in enumerate(own)
+            ]
             made.append((int(self.hashes[c]), who | {"rows": answers}))
         return made
 

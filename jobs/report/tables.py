@@ -108,6 +108,8 @@ def population(
     schema: Schema | None,
     cohorts: Sequence[str] = (),
     n_classes: int = 2,
+    experiment: bool = False,
+    decision: str | None = None,
 ) -> Population:
     """Return one population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
@@ -135,6 +137,8 @@ def population(
         groups=tuple(groups),
         groups_left_out=left_out,
         n_classes=n_classes,
+        means_of_all_points=experiment,
+        decision=decision,
     )
 
 

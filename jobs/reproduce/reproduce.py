@@ -16,6 +16,7 @@ from robustcf.datasets import load
 from robustcf.datasets.named import FOLDER_VARIABLE
 from robustcf.reproduction.certified.design import Design
 
+from ..cluster.capacity import started_here
 from ..cluster.session import cpus_of, session
 from ..cluster.signals import side_by_side
 from ..inputs.config import SweepConfig, config_as_json, config_hash
@@ -30,7 +31,7 @@ from .results import Results, read_results
 
 UNPROVED = ("feasible", "timeout")
 CLOCK = "wall.jsonl"
-AT_ONCE = 4  # parallel sweeps, if there are as many cores
+AT_ONCE = 4  # parallel sweeps on a cluster, or on a machine with as many cores
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def _run_missing(
             _note_time(request.output, e.name, dataset, begin, cpus)
             return code
 
-        at_once = min(cpus_of(ray), AT_ONCE)  # while one sweep solves its last hard row, others use the cores
+        # While one sweep solves its last hard row, others use the cores.
+        at_once = min(cpus_of(ray), AT_ONCE) if started_here(ray) else AT_ONCE
         return max(side_by_side((partial(run, *each) for each in missing), at_once))
 
 

@@ -211,6 +211,21 @@ class _Claim:
                 self.run.filesystem.delete_file(self.run.path(f"{FOLDER}/{file}"))
 
 
+def live_claims(run: RunFolder) -> list[str]:
+    """Return who holds the folder or wants to, earliest first. Claims of dead processes are left out."""
+    selector = fs.FileSelector(run.path(FOLDER), allow_not_found=True)
+    found = []
+    for info in sorted(run.filesystem.get_file_info(selector), key=lambda i: str(i.base_name)):
+        if _is_claim(info):
+            with suppress(FileNotFoundError):  # the run has just ended
+                age = 0.0 if info.mtime_ns is None else time.time() - info.mtime_ns / 1e9
+                content = read_claim(run.read(f"{FOLDER}/{info.base_name}"))
+                rival = Rival(str(info.base_name), age, holds=True, content=content)
+                if not rival.dead:
+                    found.append(rival.holder)
+    return found
+
+
 def _held_name(name: str) -> str:
     return name.removesuffix(".json") + ".held"
 

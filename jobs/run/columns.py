@@ -38,6 +38,7 @@ COUNTERFACTUALS = pa.schema(
         ("voting", pa.string()),
         ("n_trees", pa.int32()),
         ("target", pa.string()),
+        ("cutoff", pa.float64()),
         ("threshold", pa.float64()),
         ("status", pa.string()),
         ("reason", pa.string()),
@@ -73,10 +74,16 @@ ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
 
 
 def completed(table: pa.Table, wanted: Sequence[str] = tuple(COUNTERFACTUALS.names)) -> pa.Table:
-    """Return a table of counterfactuals with a wanted column that older runs lack, empty."""
-    if "certificate" in table.schema.names or "certificate" not in wanted:
-        return table
-    return table.append_column("certificate", pa.nulls(len(table), CERTIFICATE))
+    """Return a table of counterfactuals with the wanted columns that older runs lack.
+
+    Older runs have no certificates, and their models decide at 1/2.
+    """
+    older = {"cutoff": pa.repeat(0.5, len(table)), "certificate": pa.nulls(len(table), CERTIFICATE)}
+    for name, values in older.items():
+        if name in wanted and name not in table.schema.names:
+            place = min(list(wanted).index(name), table.num_columns)
+            table = table.add_column(place, COUNTERFACTUALS.field(name), values)
+    return table
 
 
 def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import socket
 import sys
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -28,6 +30,7 @@ from .folder import BROKEN, FORMAT, Published, RunFolder
 from .manifest_shape import counts_are_sound
 from .planned import planned_shards, run_fingerprint
 
+SLOWEST = 3  # customers in the log of a shard
 CHECKPOINT = 15.0  # seconds between two writings of the manifest
 DECISIVE = ("robustcf", "numpy", "scipy", "scikit-learn", "numba", "highspy", "gurobipy")
 PACKAGES = (*DECISIVE, "pyarrow", "ray")
@@ -152,7 +155,7 @@ def finished_shards(
     return done
 
 
-NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors", "fresh")
+NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors", "fresh", "log")
 
 
 def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, dict[str, Any]]]:
@@ -190,6 +193,22 @@ class ShardDone:
     copied: int
     detectors: dict[str, str] = field(default_factory=dict)
     fresh: str = ""  # a digest of the fresh forests of a sweep's certificates
+    log: dict[str, Any] = field(default_factory=dict)  # see `shard_log`
+
+
+def shard_log(begin: float, ids: Sequence[str], seconds: np.ndarray) -> dict[str, Any]:
+    """Return what a worker logs about a shard: where, when, how long, and the customers that took longest.
+
+    `begin` is the task's start (`time.time`), and `seconds` is the solving time of each customer.
+    """
+    now = time.time()
+    slowest = np.argsort(-seconds, kind="stable")[:SLOWEST]
+    return {
+        "host": socket.gethostname(),
+        "ended": round(now, 3),
+        "seconds": round(now - begin, 3),
+        "slowest": [[ids[i], round(float(seconds[i]), 4)] for i in slowest if seconds[i] > 0],
+    }
 
 
 def noted_counts(done: ShardDone) -> dict[str, Any]:

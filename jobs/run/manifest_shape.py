@@ -54,6 +54,16 @@ Piece = Annotated[StrictStr, Field(pattern=r"^_work/rows-[0-9]{5,}-[0-9]{4,}\.ar
 
 
 @dataclass(frozen=True, kw_only=True)
+class Log:
+    """What a worker logs about a shard, see `shard_log`."""
+
+    host: Text = None
+    ended: Annotated[StrictFloat | None, MayBeMissing] = None
+    seconds: Annotated[StrictFloat | None, MayBeMissing] = None
+    slowest: Annotated[tuple[tuple[StrictStr, StrictFloat], ...] | None, MayBeMissing] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShardNote:
     """What a shard stores about itself in its footer."""
 
@@ -65,6 +75,7 @@ class ShardNote:
     counts: Counts = None
     detectors: Texts = None
     fresh: Text = None
+    log: Annotated[Log | None, MayBeMissing] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,6 +59,7 @@ def as_row(
         "voting": cf.method.voting or voting,
         "n_trees": n_trees,
         "target": None if cf.target is None else str(cf.target),
+        "cutoff": _number(cf.cutoff),
         "threshold": _number(cf.threshold),
         "status": cf.status,
         "reason": cf.reason,

@@ -53,12 +53,12 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
     out.print()
     n_classes = len(explainer.forest.classes)
     out.print(Text.assemble((cf.method.title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
-    if cf.changes:
+    if cf.works and cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
             made.add_row(Text(label), Text(before), Text(after, style="bold"))
         out.print(made)
-    if cf.point is not None:
+    if cf.works:
         out.print(
             f"score {cf.score_before:.3f} → {cf.score:.3f} · distance {cf.distance:.4f} · {cf.seconds:.3f} s"
         )

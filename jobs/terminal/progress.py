@@ -87,6 +87,16 @@ class _Display:
     stages = 0
 
 
+def say_waiting(lacking: str, pending: int) -> None:
+    """Say on stderr what the run waits for, above the live display if there is one."""
+    with _Display.lock:
+        if _Display.bar is not None:
+            line = f"waiting for {lacking} ({pending:,} tasks pending)"
+            _Display.bar.console.print(line, markup=False, highlight=False)
+        else:
+            print(json.dumps({"waiting_for": lacking, "pending": pending}), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def _shared_display(fresh: Progress) -> Iterator[Progress]:
     """Share one live display among concurrent stages; rich allows only one per terminal."""

@@ -16,7 +16,7 @@ from robustcf.forest.forest import Label, Voting
 from robustcf.methods.thresholds import DirectSAA
 from robustcf.schema.encode import encode, read_rows
 from robustcf.stats import wilson
-from robustcf.thresholds import binomial_half_cdf
+from robustcf.thresholds import miss_probability
 from robustcf.validate import validity
 
 from ..cluster.session import session
@@ -43,6 +43,7 @@ POINTS = pa.schema(
         ("flips", pa.bool_()),
         ("score", pa.float64()),
         ("alpha", pa.float64()),
+        ("cutoff", pa.float64()),
         ("threshold", pa.float64()),
         ("reaches", pa.bool_()),
         pa.field(
@@ -76,6 +77,8 @@ class PointsRequest:
     seed: int
     threads: int
     certifying: Certifying | None = None
+    cutoff: float | None = None
+    score_of: str | None = None
 
     @property
     def scenarios(self) -> Scenarios:
@@ -94,6 +97,9 @@ def validate_points(request: PointsRequest, address: str | None = None) -> tuple
     with reporting_bad_input(ValueError):
         forest, schema = open_forest(request.forest), read_schema(request.schema)
         target = label_of(forest, request.target)
+        if request.cutoff is not None:
+            named = None if request.score_of is None else label_of(forest, request.score_of)
+            forest = forest.decided_at(target, request.cutoff, score_of=named)
         method = DirectSAA(request.alpha)
         if request.training is not None:
             check_trainable(forest, request.validation.scenarios)
@@ -185,13 +191,15 @@ def _scored(
     """Return each point's columns that need only the explained forest."""
     found = assess_encoded(forest, points, [target] * len(points), [method], voting)
     (passes,) = (values for name, values in found.items() if name.startswith("passes "))
-    least = binomial_half_cdf(len(forest), np.clip(found["score"], 0.0, 1.0))
+    cutoff = forest.cutoff(target)
+    least = miss_probability(len(forest), np.clip(found["score"], 0.0, 1.0), cutoff)
     return [
         {
             "flips": bool(found["valid_now"][k]),
             "score": float(found["score"][k]),
             "alpha": method.alpha,
-            "threshold": method.threshold(len(forest)),
+            "cutoff": cutoff.score,
+            "threshold": method.threshold(len(forest), cutoff),
             "reaches": bool(passes[k]),
             "least_alpha": float(least[k]),
             "predicted_validity": float(found["predicted"][k]),

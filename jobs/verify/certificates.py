@@ -126,10 +126,16 @@ class Certificates:
             design.scenario,
             n_trees,
             chosen_test(method.test, self.records.demands[d].voting, n_classes, design.resamples),
-            levels_of(n_trees, method.levels),
+            levels_of(n_trees, method.levels, self._cutoff(fresh.explained)),
             fresh.certification,
             fresh.pooled,
         )
+
+    def _cutoff(self, explained: Forest) -> float:
+        """Return the lowest level: the cut-off of the audit's favourable class."""
+        trees = Trees(explained)
+        target = self.records.target(trees)
+        return 0.5 if target is None else trees.bar(trees.position(target)).score
 
     def _fresh(self, unit: Unit, explained: Forest, design: Design) -> Fresh:
         wanted = self._orders(unit, explained, design)

@@ -97,7 +97,7 @@ class _Verification:
         self.records, self.done, self.inputs, self.challenge = records, done, inputs, challenge
         self.retraining = retraining
         self.certificates = Certificates(records, retraining)
-        self.findings, self.tally = done.findings, Tally()
+        self.findings, self.tally = done.findings, Tally(records.kind == "audit")
         self.plausibility = Plausibility(records)
         self.ids: list[np.ndarray] = []
         self.complete = True

@@ -261,7 +261,7 @@ def test_bad_settings_are_refused_and_nothing_is_written(tmp_path: Path) -> None
     training = {"data": "training.parquet", "label": "paid"}
     refused(make_audit(tmp_path, customers(9), training=training), "column 'paid' is missing")
     refused(make_audit(tmp_path, customers(9), previous="elsewhere"), "not a run folder")
-    refused(make_audit(tmp_path, customers(9), solver={"threads": 64}), "the cluster has 2 CPUs")
+    refused(make_audit(tmp_path, customers(9), solver={"threads": 64}), "this machine's Ray has 2 CPUs")
 
 
 def test_an_output_that_belongs_to_something_else_is_refused(finished: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.report.report import _n_classes
+from robustcf_jobs.report.report import _decision
 from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.terminal.printing import print_counterfactual
 
@@ -32,9 +32,9 @@ def test_the_terminal_says_the_score_that_is_asked_where_there_are_three_classes
 
 def test_a_report_counts_the_classes_of_the_forest_in_its_run(tmp_path: Path) -> None:
     run = RunFolder(str(tmp_path))
-    assert _n_classes(run) == 2  # a sweep keeps no forest
+    assert _decision(run) == (2, None)  # a sweep keeps no forest
     save_forest(three_wines()[0], tmp_path / "forest")
-    assert _n_classes(run) == 3
+    assert _decision(run) == (3, None)
     (tmp_path / "forest" / "forest.json").write_text("[]")
     with pytest.raises(BadInput, match=r"forest\.json: does not describe a forest"):
-        _n_classes(run)
+        _decision(run)
