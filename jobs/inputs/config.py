@@ -285,4 +285,7 @@ def stored_config_hash(stored: dict[str, Any]) -> str:
         decisive.pop(key, None)
     for key in ("memory_limit", "threads", "affinity", "licence"):
         decisive["solver"].pop(key, None)
+    if "model" in stored:  # without a cut-off, the hash is that of versions that knew none
+        unset = {key for key in ("cutoff", "score_of") if stored["model"].get(key) is None}
+        decisive["model"] = {key: value for key, value in stored["model"].items() if key not in unset}
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()

@@ -102,9 +102,9 @@ def test_the_counts_of_certificates_do_not_depend_on_the_shards(night: Path) -> 
     run = RunFolder(str(night / "run"))
     names = sorted(p.name for p in (night / "run/counterfactuals").iterdir())
     assert len(names) > 1
-    whole, parts = partial_of(run, names, ["sex"], 4), {}
+    whole, parts = partial_of(run, names, ["sex"], 4, True), {}
     for name in reversed(names):
-        merge(parts, partial_of(run, [name], ["sex"], 4))
+        merge(parts, partial_of(run, [name], ["sex"], 4, True))
     assert whole == parts
 
 
@@ -119,7 +119,7 @@ def test_runs_of_versions_without_certificates_are_summarised_and_reported(
         names.append(path.name)
     summary = pq.read_table(tmp_path / "run/summary/summary.parquet")
     pq.write_table(summary.select(summary.column_names[:-6]), tmp_path / "run/summary/summary.parquet")
-    total = partial_of(folder, names, [], 4)
+    total = partial_of(folder, names, [], 4, True)
     assert sum(part.points for part in total.values()) > 20
     assert {part.certified for part in total.values()} == {0}
     found, lines = look_at(folder, names), Summary.read(folder)

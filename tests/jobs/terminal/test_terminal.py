@@ -36,6 +36,10 @@ def evil(tmp_path: Path) -> Path:
 
 
 def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    return "".join(outputs(capfd, *arguments, code=code))
+
+
+def outputs(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
     with pytest.raises(SystemExit) as end:
         main(arguments)
     out, err = capfd.readouterr()
@@ -43,7 +47,7 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> s
     text = out + err
     odd = {c for c in text if c not in "\n\t" and (unicodedata.category(c) == "Cc" or c == "\u202e")}
     assert odd == set()
-    return text
+    return out, err
 
 
 def test_data_cannot_command_the_terminal_nor_dress_up(
@@ -79,7 +83,7 @@ def test_a_schema_file_with_such_words_is_read_back(
     rc.save_forest(rc.Forest.from_sklearn(model), tmp_path / "forest")
     pd.DataFrame(data.X).to_parquet(tmp_path / "rows.parquet")
     names = [str(tmp_path / "forest"), str(tmp_path / "rows.parquet")]
-    printed = said(capfd, "schema", *names)
+    printed, _ = outputs(capfd, "schema", *names)
     said(capfd, "schema", *names, "--output", str(tmp_path / "schema.toml"))
     (tmp_path / "printed.toml").write_text(printed, encoding="utf-8")
     read = rc.Schema.from_toml(tmp_path / "schema.toml")
