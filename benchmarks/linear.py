@@ -1,7 +1,7 @@
 """Measure what an audit of many customers costs: CPU time in all processes, and the driver's memory.
 
-The forest is trivial (20 trees of depth 3), about 9 % of the customers are rejected, and there are two methods,
-so most of the cost is not solving. Run it with `python -m robustcf_benchmarks.linear 10000 100000`.
+The forest is trivial (20 trees of depth 3), about a tenth of the customers are rejected, and there are two
+methods. Run it with `python -m robustcf_benchmarks.linear 10000 100000`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,11 @@ def processes(root: int) -> Iterator[tuple[int, str, float, bool]]:
         except OSError:
             continue
         fields = tail.split()
-        found[int(stat.parent.name)] = (int(fields[1]), head.partition("(")[2], [int(f) for f in fields[11:15]])
+        found[int(stat.parent.name)] = (
+            int(fields[1]),
+            head.partition("(")[2],
+            [int(f) for f in fields[11:15]],
+        )
     for pid, (parent, name, times) in found.items():
         above = pid
         while above in found and above != root:

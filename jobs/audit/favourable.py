@@ -33,7 +33,9 @@ def favourable_answers(
     assert question.target is not None
     encoded, column = encode(schema, numbers), forest.class_index(question.target)
     votings: list[Any] = [method.voting or question.voting for method in question.methods]
-    scores = {voting: forest.judged_scores(encoded, voting)[0][:, column] for voting in dict.fromkeys(votings)}
+    scores = {
+        voting: forest.judged_scores(encoded, voting)[0][:, column] for voting in dict.fromkeys(votings)
+    }
     answers = one.take(pa.array(np.tile(np.arange(len(votings)), len(numbers))))
     before = np.stack([scores[voting] for voting in votings], axis=1).ravel()
     place = COUNTERFACTUALS.get_field_index("score_before")

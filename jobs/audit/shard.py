@@ -28,8 +28,9 @@ from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
 from ..run.rows import as_row, distinct, row_keys
 from .favourable import favourable_answers, is_favourable
+from .ranges import RangeFile, bounds, read_range
 from .rejudge import Copied, rejected
-from .scan import COHORT, FEATURE, ID, read_range
+from .scan import COHORT, FEATURE, ID
 
 BATCH = 512  # customers explained at a time
 BLOCK = 50_000  # rows written at a time
@@ -44,7 +45,7 @@ class AuditJob:
     question: Question
     schema: Schema
     cohort: tuple[str, ...]
-    pieces: tuple[str, ...]
+    files: tuple[RangeFile, ...]
     bits: int
     answer_keys: tuple[str, ...]
     previous: Previous | None = None
@@ -70,8 +71,8 @@ def explain_shard(
 ) -> ShardDone:
     """Explain the customers in the shard's range of hashes and publish their rows."""
     begin = time.time()
-    low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
-    tables = read_range(job.run, job.pieces, low, high)
+    place = number * len(job.files) >> job.bits
+    tables = read_range(job.run, job.files[place], *bounds(number, job.bits))
     frame, ids, cohorts = customers_of(job, tables)
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
