@@ -47,7 +47,7 @@ from .pilot import PILOTS, pilot
 from .plan import FirstPass
 from .ranges import RangeFile
 from .scan import columns_of
-from .shard import AuditJob, explain_shard
+from .shard import AuditJob, explain_shard, load_solver
 from .survival import not_copied, survival
 
 
@@ -137,6 +137,7 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
+        run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)

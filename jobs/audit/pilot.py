@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -55,6 +54,6 @@ def pilot(
 
 
 def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:
-    begin = time.perf_counter()
-    explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
-    return time.perf_counter() - begin
+    """Return the seconds of solving alone: a shard shares other work among many customers."""
+    found = explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
+    return float(sum(answer.seconds for answer in found))

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from robustcf import Counterfactual, Explainer, Forest, FreshForests, Judge, Schema
 from robustcf.schema.encode import Rows, encode, read_rows
+from robustcf.solve import get_engine
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from ..inputs.model_file import ModelFile, judge_of
@@ -59,6 +60,11 @@ class AuditJob:
         Each process opens it once.
         """
         return None if self.file is None else judge_of(self.file, self.schema)
+
+
+def load_solver(name: str) -> None:
+    """Load the libraries and compiled kernels of this module and of a solver; the tasks then find them."""
+    get_engine(name)
 
 
 def first_training_rows(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
