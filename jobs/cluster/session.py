@@ -182,12 +182,16 @@ def refresh_authentication() -> None:
 @contextmanager
 def _inherited(variables: dict[str, str]) -> Iterator[None]:
     """Set environment variables for the processes that are started in this context."""
-    before = dict(os.environ)
+    before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
         yield
     finally:
-        _restore(before)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _restore(before: dict[str, str]) -> None:
