@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods.joint import joint_tests
@@ -44,8 +45,9 @@ from ..validate.forests import (
 from .certify import train_fresh_forests
 from .pilot import PILOTS, pilot
 from .plan import FirstPass
+from .ranges import RangeFile
 from .scan import columns_of
-from .shard import AuditJob, explain_shard
+from .shard import AuditJob, explain_shard, load_solver
 from .survival import not_copied, survival
 
 
@@ -123,6 +125,7 @@ class AuditWork(Work):
         self.scenarios = seeds_for(config.seed, config.validation)
         self.training_ref: Any = None
         self.fresh_ref: Any = None
+        self.files: tuple[RangeFile, ...] = ()  # of the rows, as the shards read them
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -134,6 +137,7 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
+        run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)
@@ -147,7 +151,9 @@ class AuditWork(Work):
             self.forest_ref,
         )
         if "plan" not in manifest:
-            manifest |= self.first_pass.plan(self.config.shard, partial(self._pilot, run), settle)
+            pilot = partial(self._pilot, run)
+            planned, self.files = self.first_pass.plan(self.config.shard, pilot, settle)
+            manifest |= planned
         else:
             settle(manifest["plan"].get("denied", 0))
         self.numbers = {shard_name(k): k for k in range(2 ** manifest["plan"]["bits"])}
@@ -191,10 +197,10 @@ class AuditWork(Work):
         ]
         run.refuse_change("answer_keys", noted, "what determines the answers has")
 
-    def _pilot(self, run: Run, plan: dict[str, Any]) -> float:
+    def _pilot(self, run: Run, rejected: list[pa.Table]) -> float:
         """Return the measured seconds per rejected customer."""
-        job_ref = run.tasks.put(self._job(run, plan))
-        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run))
+        job_ref = run.tasks.put(self._job(run, 0))
+        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), run.tasks.put(rejected))
         calls = [(*arguments, number) for number in range(PILOTS)]
         spent = [seconds for _, some in run.tasks.run(pilot, calls, solves=True) for seconds in some]
         return float(np.mean(spent)) if spent else 0.0
@@ -208,15 +214,15 @@ class AuditWork(Work):
             )
         return self.fresh_ref
 
-    def _job(self, run: Run, plan: dict[str, Any], fingerprint: str = "") -> AuditJob:
+    def _job(self, run: Run, bits: int, fingerprint: str = "") -> AuditJob:
         return AuditJob(
             run.folder,
             "customers",
             self.question,
             self.schema,
             self.config.customers.cohort,
-            tuple(plan["pieces"]),
-            plan["bits"],
+            self.files,
+            bits,
             self.answer_keys,
             self.earlier,
             fingerprint,
@@ -224,7 +230,7 @@ class AuditWork(Work):
         )
 
     def check_rows(self, run: Run) -> None:
-        self.first_pass.repeat(run.manifest)
+        self.files = self.first_pass.repeat(run.manifest)
 
     def store_inputs(self, run: Run) -> None:
         """Store the schema, the forest and the isolation forests, and compare with the previous run.
@@ -246,7 +252,7 @@ class AuditWork(Work):
             manifest["detectors"] = self._store_detectors(run)
         if manifest["state"] != "complete":
             self._fresh(run)
-        self.job_ref = run.tasks.put(self._job(run, manifest["plan"], run_fingerprint(manifest)))
+        self.job_ref = run.tasks.put(self._job(run, manifest["plan"]["bits"], run_fingerprint(manifest)))
 
     def _store_detectors(self, run: Run) -> dict[str, str]:
         """Store the isolation forests in the run folder; return their digests."""

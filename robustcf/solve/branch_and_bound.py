@@ -88,7 +88,7 @@ class Search:
         """Search a problem until nothing better is left, or until a limit."""
         while True:
             problem = reduce(problem, math.inf if self.by_votes else self.upper)
-            if (np.diff(problem.tree_start) == 0).any():  # a tree has no leaf within the cost limit
+            if problem.has_closed_tree:  # a tree has no leaf within the cost limit
                 return Finished()
             if not problem.n_leaves:
                 self.try_choice(problem, cheapest(problem))

@@ -119,7 +119,7 @@ class OwnEngine:
         return Solution(outcome, choice, problem.objective(choice), nodes + search.nodes)
 
     def best_score(self, problem: Problem, limits: Limits, incumbent: np.ndarray | None = None) -> BestScore:
-        if (np.diff(problem.tree_start) == 0).any():
+        if problem.has_closed_tree:
             return BestScore(None, 0, 0)
         units, demand = vote_units(problem), int(problem.demand[0])
         search = Search(math.inf, MOST, units, time.monotonic() + limits.seconds, limits.nodes)
