@@ -63,6 +63,7 @@ class Part:
     changed: int = 0
     common: int = 0
     distance_common: int = 0
+    threshold: float | None = None  # the highest of the rows
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: Counter[int] = field(default_factory=Counter)
     simulation_points: Counter[int] = field(default_factory=Counter)
@@ -76,6 +77,7 @@ class Part:
             own = getattr(self, kind)
             for name, validity in getattr(other, kind).items():
                 own.setdefault(name, Validity()).add(validity)
+        self.threshold = max((t for t in (self.threshold, other.threshold) if t is not None), default=None)
         add_counts(self, other)
 
 
@@ -200,6 +202,10 @@ def _parts(
     both, of = _combined(codes[point], simulation[point])
     for k, total in enumerate(exact_sums(distance[point], both, len(of))):
         parts[of[k][0]].simulation_distance[of[k][1]] += total
+    threshold = table["threshold"].to_numpy().astype(np.float64)
+    highest = pd.Series(threshold).groupby(codes).max()  # of the groups 0, 1, ...
+    for part, most in zip(parts, highest, strict=True):
+        part.threshold = None if np.isnan(most) else float(most)
     for name, matrix in valid.items():
         for kind, rows in zip(SCENARIOS, (point, works, certified), strict=True):
             found = [Validity() for _ in parts]

@@ -18,12 +18,12 @@ from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 from robustcf.stats import mean
 
+from ..run.figures import strictest
 from ..run.folder import RunFolder
 from ..run.reader import read_shard
 from ..run.rows import Key
 from .parts import METHOD, MethodCounts, PopulationCounts, PopulationKey
 
-SAA = ("direct-saa", "robust-saa")
 MOST_GROUPS = 40  # values of a cohort column on the page; summary.csv has all of them
 
 
@@ -92,12 +92,8 @@ def _estimate(line: Mapping[str, Any], name: str) -> Estimate:
 
 
 def headline(facts: PopulationCounts) -> Key | None:
-    """Return the certified method with the least α, else the SAA method with the highest threshold."""
-    certified = [key for key in facts.methods if certifies(key[0])]
-    if certified:
-        return min(certified, key=lambda key: (key[1] or 0.0, key[3] or 0.0))
-    saa = [key for key in facts.methods if key[0] in SAA]
-    return max(saa, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
+    """Return the strictest method of a population, if it has one that aims at robustness."""
+    return strictest({key: method.threshold for key, method in facts.methods.items()})
 
 
 def population(

@@ -235,6 +235,14 @@ class Doubts:
 
 
 @dataclass(frozen=True)
+class AlarmLine:
+    """A limit of the run: its state (ok, warn, fail) and what was measured, as a sentence."""
+
+    state: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Report:
     """All values of the page."""
 
@@ -254,3 +262,4 @@ class Report:
     settings: tuple[tuple[str, str], ...]
     hashes: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
+    alarms: tuple[AlarmLine, ...] = ()

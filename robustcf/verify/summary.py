@@ -30,6 +30,7 @@ class Tally:
         self.sums: defaultdict[Group, Counter[str]] = defaultdict(Counter)
         self.statuses: defaultdict[Group, Counter[str]] = defaultdict(Counter)
         self.validity: defaultdict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
+        self.thresholds: dict[Group, float] = {}  # the highest of each group
 
     def add(
         self,
@@ -93,6 +94,9 @@ class Tally:
                 key = (*keys[g // len(known)], name, None if pd.isna(value) else value)
                 self.sums[key].update({k: float(v[g]) for k, v in sums.items()})
                 self.statuses[key].update({w: int(n) for w, n in zip(words, statuses[g], strict=True) if n})
+                own = tau[(group == g) & ~np.isnan(tau)]
+                if len(own):
+                    self.thresholds[key] = max(self.thresholds.get(key, -math.inf), float(own.max()))
                 for s, columns in more.items():
                     self.validity[key, s].update({k: float(v[g]) for k, v in columns.items()})
 
@@ -117,6 +121,7 @@ class Tally:
                     "validity_reached": _share(v["valid_reached"], v["pairs_reached"]),
                     "distance": _share(sums["distance"], sums["points"]),
                     "changed": _share(sums["changed"], sums["points"]),
+                    "threshold": self.thresholds.get(group, math.nan),
                 }
         return wanted
 
@@ -132,7 +137,7 @@ class Tally:
                 continue
             seen.add(key)
             for column, value in wanted[key].items():
-                if not _same(line[column], value):
+                if column in line and not _same(line[column], value):
                     found = "nothing" if line[column] is None else short(line[column])
                     findings.add(
                         "summary", f"{where}: {column}: stored {found}, recomputed {short(float(value))}"
