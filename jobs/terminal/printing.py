@@ -81,6 +81,8 @@ def print_counts(address: str) -> None:
         made.add_row(status, f"{count:,}")
     out = console()
     out.print(made)
+    if "previous" in manifest:
+        out.print(Text(f"previous run: {manifest['previous']}"), soft_wrap=True)
     for row in manifest.get("survival", []):
         name = title_of(row["method"], row["alpha"], None, None)
         out.print(f"earlier recourses that still work, {name}: {row['survived']:,} of {row['given']:,}")
