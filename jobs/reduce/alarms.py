@@ -42,7 +42,9 @@ def counted(run: RunFolder) -> list[Counted]:
     found = []
     for group, own in lines.items():
         method, alpha, beta, parameter, cohort, value = group
-        measured = {o["scenario"]: o["validity_reached"] for o in own if o["validity_reached"] is not None}
+        measured = {
+            o["scenario"]: o["validity_reached"] for o in own if o.get("validity_reached") is not None
+        }
         first = own[0]
         found.append(
             Counted(
@@ -52,7 +54,7 @@ def counted(run: RunFolder) -> list[Counted]:
                 asked[group],
                 first["n_reached"],
                 proved[group],
-                first["threshold"],
+                first.get("threshold"),  # older runs have none
                 measured,
             )
         )

@@ -202,15 +202,23 @@ def still_valid(forest: Forest, table: pa.Table, earlier: Schema | None, schema:
     return valid
 
 
+def tested_again(
+    previous: Previous, forest: Forest, schema: Schema, table: pa.Table
+) -> Iterator[tuple[int, Key, bool]]:
+    """Yield the row and method of each earlier recourse, and whether this forest still accepts it."""
+    given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
+    valid = still_valid(forest, table, previous.schema, schema)
+    columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
+    for i, key in enumerate(zip(*columns, strict=True)):
+        if given[i]:
+            yield i, key, bool(valid[i])
+
+
 def survivors(previous: Previous, forest: Forest, schema: Schema, shard: str) -> Counter[tuple[Key, str]]:
     """Count an earlier shard's recourses, and those that this forest still accepts."""
     counts: Counter[tuple[Key, str]] = Counter()
     for table in read_blocks(previous.run, "counterfactuals", shard):
-        given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
-        valid = still_valid(forest, table, previous.schema, schema)
-        columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
-        for i, key in enumerate(zip(*columns, strict=True)):
-            if given[i]:
-                counts[key, "given"] += 1
-                counts[key, "survived"] += int(valid[i])
+        for _, key, works in tested_again(previous, forest, schema, table):
+            counts[key, "given"] += 1
+            counts[key, "survived"] += int(works)
     return counts
