@@ -26,13 +26,16 @@ from ..cluster.session import session
 from ..cluster.tasks import Tasks
 from ..inputs.config import SolverChoice
 from ..run.folder import RunFolder, require_run
+from ..run.groups import CROSSED
 from ..run.planned import readable_shards
 from ..run.spreadsheet import csv_bytes
 from ..terminal.progress import stage
 from .alarms import compare_with_limits
+from .groups import groups_table
 from .partial import GROUP, Group, Part, Validity, merge, partial_of
 
 SHARDS_PER_TASK = 8
+COHORT = GROUP.index("cohort")
 
 
 def _summary_schema(kind: str, validation: str) -> pa.Schema:
@@ -103,6 +106,9 @@ def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Tab
         for call, part in tasks.run(partial_of, calls):
             merge(total, part)
             progress.advance(len(call[1]))
+    if cohorts:
+        write_summary_table(run, "groups", groups_table(total))
+        total = {group: part for group, part in total.items() if not group[COHORT].startswith(CROSSED)}
     schema = _summary_schema(manifest["kind"], manifest.get("validation", "not measured"))
     table = pa.Table.from_pylist(_summary(total, manifest["kind"]), schema=schema)
     write_summary_table(run, "summary", table)

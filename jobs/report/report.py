@@ -23,11 +23,12 @@ from ..run.folder import BROKEN, RunFolder, require_run
 from ..run.planned import readable_shards
 from ..run.rows import Key
 from ..terminal.progress import stage
+from .groups import differences
 from .parts import MethodCounts, PopulationCounts, PopulationKey, ReportParts
 from .people import customers, failed_rows, slow_rows
 from .rows import look_at
 from .since import STATES, Side, compare, flat, parts_for, settings_changed
-from .tables import Summary, headline, population
+from .tables import Summary, headline, population, watched_in
 
 SHARDS_PER_TASK = 8
 
@@ -93,6 +94,7 @@ def _content(
             n_classes,
             sweep,
             decision,
+            None if sweep else differences(run, watched_in(found.populations[p])),
         )
         for p in sorted(found.populations)
     )

@@ -13,12 +13,13 @@ import pyarrow as pa
 from robustcf.certificate.certificate import claim
 from robustcf.methods.registry import certifies, promises, title_of
 from robustcf.report.content import Group, Lever, Population, Use
+from robustcf.report.differences import Differences
 from robustcf.report.method_line import Certificates, Estimate, MethodLine, Outcomes, Validity
 from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 from robustcf.stats import mean
 
-from ..run.figures import strictest
+from ..run.figures import strictest, watched
 from ..run.folder import RunFolder
 from ..run.reader import read_shard
 from ..run.rows import Key
@@ -96,6 +97,11 @@ def headline(facts: PopulationCounts) -> Key | None:
     return strictest({key: method.threshold for key, method in facts.methods.items()})
 
 
+def watched_in(facts: PopulationCounts) -> Key:
+    """Return the method that limits and the differences between groups are about."""
+    return watched({key: method.threshold for key, method in facts.methods.items()})
+
+
 def population(
     name: str,
     place: PopulationKey,
@@ -106,6 +112,7 @@ def population(
     n_classes: int = 2,
     experiment: bool = False,
     decision: str | None = None,
+    differences: Differences | None = None,
 ) -> Population:
     """Return one population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
@@ -135,6 +142,7 @@ def population(
         n_classes=n_classes,
         means_of_all_points=experiment,
         decision=decision,
+        differences=differences,
     )
 
 

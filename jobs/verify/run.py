@@ -18,11 +18,13 @@ from ..inputs.errors import BadInput
 from ..run.alarms import limits_of
 from ..run.columns import COUNTERFACTUALS, ROW_KEYS, VALIDATION
 from ..run.folder import require_run
+from ..run.groups import CROSSED
 from ..terminal.progress import stage
 from .alarms import check_alarms
 from .auditor import NO_OWN_INPUTS, Auditor, Inputs
 from .certificates import Certificates
 from .customers import CustomerTable
+from .groups import check_groups, with_intersections
 from .input import DataSets, NoSource, Source
 from .manifest import check_digests, check_listing
 from .records import Records, Unit, Unreadable
@@ -120,6 +122,8 @@ class _Verification:
         notes = self.done.notes
         if self.complete:
             self.check_counts()
+            check_groups(records, self.tally)
+            self.tally.forget(CROSSED)
             check_summary(records.run, manifest, self.tally, self.findings)
             if records.kind == "audit":
                 check_alarms(records, self.tally)
@@ -227,7 +231,7 @@ class _Verification:
             rows = slice(start, start + len(part))
             here = {scenario: (good[rows], pairs[rows]) for scenario, (good, pairs) in valid.items()}
             cohorts = cohorts_of(part, records.cohorts)
-            self.tally.add(block.frame, checked.method, keys, cohorts, here)
+            self.tally.add(block.frame, checked.method, keys, with_intersections(cohorts), here)
             source.add(unit.dataset, unit.simulation, block.frame, cohorts, checked)
             if self.challenge is not None:
                 self.challenge.add(unit, asked, block, checked)

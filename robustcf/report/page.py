@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from robustcf.report import figures, words
 from robustcf.report.content import SMALL, Population, Report
+from robustcf.report.differences import figure
 from robustcf.report.doubts import not_proved
 from robustcf.report.verdict import verdict, warnings
 from robustcf.show import no_way
@@ -75,7 +76,15 @@ def _figures(number: int, population: Population) -> dict[str, list[figures.Figu
         "price": _there(price or [figures.distances(f"{key}-distance", p.methods)]),
         "levers": _there([figures.levers(f"{key}-levers", p), figures.changed(f"{key}-changed", p.methods)]),
         "cohorts": _there([figures.cohorts(f"{key}-cohort-{k}", p, c) for k, c in enumerate(p.cohorts)]),
+        "differences": _differences(key, p),
     }
+
+
+def _differences(key: str, population: Population) -> list[figures.Figure]:
+    found = population.differences
+    if found is None:
+        return []
+    return _there([figure(f"{key}-gaps-{k}", found, cohort) for k, cohort in enumerate(found.cohorts)])
 
 
 def _there(made: Sequence[figures.Figure | None]) -> list[figures.Figure]:
