@@ -24,6 +24,7 @@ from ..inputs.method_tables import (
     settled_methods,
 )
 from ..inputs.model_file import ModelFile, model_and_schema
+from ..inputs.secrets import without_secrets
 from ..inputs.tables import Plan, plan_table
 from ..run.detectors import store_from, uses_isolation
 from ..run.forests import store_forest
@@ -32,7 +33,7 @@ from ..run.manifest import ShardDone
 from ..run.planned import run_fingerprint, shard_name
 from ..run.previous import Previous, open_previous
 from ..run.question import Question
-from ..terminal.progress import stage
+from ..terminal.progress import stage, warn
 from ..validate.forests import (
     all_forests,
     check_trainable,
@@ -49,6 +50,8 @@ from .ranges import RangeFile
 from .scan import columns_of
 from .shard import AuditJob, explain_shard, load_solver
 from .survival import not_copied, survival
+
+NOTHING_COMPARED = "nothing was copied and no earlier recourse was tested"
 
 
 def audit(config: AuditConfig, address: str | None = None, cpus: int | None = None) -> int:
@@ -72,8 +75,14 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
         )
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(
-            config.previous, schema, config.solver.time_limit, config.keep_valid
+            config.previous,
+            schema,
+            [str(label) for label in forest.classes],
+            config.solver.time_limit,
+            config.keep_valid,
         )
+    if isinstance(previous, str) and previous:
+        warn(f"{without_secrets(str(config.previous))}: {previous}; {NOTHING_COMPARED}")
     table = plan_table(config.customers.data, columns_of(config.customers, schema))
     if table.rows == 0:
         raise BadInput(f"{config.customers.data}: the table has no rows")
@@ -114,11 +123,13 @@ class AuditWork(Work):
         forest: Forest,
         schema: Schema,
         file: ModelFile | None,
-        earlier: Previous | None,
+        earlier: Previous | str | None,
         table: Plan,
     ) -> None:
         self.config, self.question, self.forest, self.schema = config, question, forest, schema
-        self.file, self.earlier, self.table = file, earlier, table
+        self.file, self.table = file, table
+        self.earlier = earlier if isinstance(earlier, Previous) else None
+        self.apart = earlier if isinstance(earlier, str) else None  # why nothing can be compared
         self.methods = len(question.methods)
         self.validates = config.training is not None
         self.previous = config.previous
@@ -224,7 +235,7 @@ class AuditWork(Work):
             self.files,
             bits,
             self.answer_keys,
-            self.earlier,
+            None if self.earlier is None or self.earlier.unlike else self.earlier,
             fingerprint,
             self.file,
         )
@@ -243,10 +254,12 @@ class AuditWork(Work):
         if not run.folder.exists("forest/forest.json"):
             store_forest(run.folder, "forest", self.forest)
         if self.previous is not None:
-            reason = not_copied(self.earlier, self.question, self.answer_keys)
+            reason: str | None = f"{self.apart}; {NOTHING_COMPARED}"
+            if self.earlier is not None:
+                reason = not_copied(self.earlier, self.question, self.answer_keys)
             manifest |= {} if reason is None else {"previous": reason}
         if self.earlier is not None and "survival" not in manifest:
-            manifest["survival"] = survival(run.folder, run.tasks, self.earlier, self.forest_ref)
+            manifest["survival"] = survival(run.folder, run.tasks, self.earlier, self.forest_ref, self.schema)
             run.journal.write()
         if "detectors" not in manifest:
             manifest["detectors"] = self._store_detectors(run)

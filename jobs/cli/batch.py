@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Explain every rejected customer of a table, and validate the answers by retraining.
 
-    Run the same command again to resume a stopped run.
+    Run the same command again to resume a stopped run. The exit code is 3 if the run is complete but a limit
+    of the config is broken.
     """
     with reporting_failures():
         from ..audit.audit import audit as run
