@@ -58,6 +58,8 @@ def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
     if cf.status == "optimal" and cf.certificate is not None:
         said = f"proved nearest at its level: no smaller allowed change has a {_level(cf.certificate)}"
         return f"{said} and flips the decision"
+    if cf.status == "optimal" and cf.alternative:
+        return "proved: no other change that is truly different is smaller"
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
     if cf.status == "feasible":

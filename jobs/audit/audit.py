@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from robustcf import Explainer, Forest, Schema
+from robustcf.methods.alternatives import Levers
 from robustcf.methods.joint import joint_tests
 
 from ..driver import Run, Work, drive
@@ -67,7 +68,10 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
             config.solver.threads,
             config.seed,
             config.solver.memory_limit,
+            config.alternatives,
+            tuple(config.levers.items()),
         )
+        Levers.of(schema, config.levers)
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(
             config.previous, schema, config.solver.time_limit, config.keep_valid

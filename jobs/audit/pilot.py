@@ -41,8 +41,8 @@ def pilot(
     rows = range(first, min(first + 1 + ROWS, len(frame)))
     if len(rows) < 2:
         return []
-    limits = allowance(job.question, len(job.question.methods))
-    found = guarded(partial(_seconds, explainer, frame), [[d] for d in rows], limits)
+    limits = allowance(job.question, job.question.methods)
+    found = guarded(partial(_seconds, explainer, frame, job.question.options), [[d] for d in rows], limits)
     next(found)  # the first customer is not timed: it compiles and loads
     spent: list[float] = []
     for _, seconds in found:
@@ -69,7 +69,9 @@ def _some_rejected(job: AuditJob, forest: Forest, wanted: int) -> pd.DataFrame:
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
-def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:
+def _seconds(
+    explainer: Any, frame: pd.DataFrame, options: dict[str, Any], rows: list[int], tick: Tick
+) -> float:
     begin = time.perf_counter()
-    explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
+    explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))), **options)
     return time.perf_counter() - begin

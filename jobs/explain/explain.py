@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
 from ..validate.forests import TrainingRows, check_trainable
 from .customer import CustomerWithModel
+from .options import Options, options_of, print_options, record_of
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 PICTURES = (".png", ".svg", ".pdf")
@@ -58,6 +60,7 @@ class Request:
     joint: bool = False
     cutoff: float | None = None
     score_of: str | None = None
+    alternatives: int = 1
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Explained:
     answers: list[Counterfactual]
     menu: list[Counterfactual]
     measured: dict[int, tuple[int, int]] = field(default_factory=dict)
+    options: list[Options] = field(default_factory=list)
 
     def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
         """Return how many retrained forests accept the answer, and how many there are."""
@@ -125,8 +129,10 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
         if cf.status == "invalid_input":
             raise BadInput(f"{customer.title}: {cf.reason}")
     done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
+    done = replace(done, options=options_of(explainer, customer.row, done.answers, request.alternatives))
     if request.forests:
-        done = replace(done, measured=_measured(customer, list(found.values()), request))
+        shown = [*found.values(), *(cf for some in done.options for cf in some.alternatives)]
+        done = replace(done, measured=_measured(customer, shown, request))
     return done
 
 
@@ -204,6 +210,8 @@ def _print(done: Explained) -> None:
         print_counterfactual(out, done.explainer, customer.row, cf)
         if cf.works:
             out.print(_robustness(done, cf))
+    for some in done.options:
+        print_options(out, done.explainer, customer.row, some, lambda cf: _robustness(done, cf))
     if done.menu and first.status != "already_favourable":
         _print_menu(out, done)
     out.print()
@@ -259,6 +267,7 @@ def _record(done: Explained) -> dict[str, Any]:
         **customer.facts,
         "decision": customer.decision,
         "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
+        **{"options": [record_of(some, partial(_validities, done)) for some in done.options] or None},
         "menu": [
             {
                 "method": cf.method.name,

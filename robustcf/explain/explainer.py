@@ -129,6 +129,15 @@ class Explainer:
         self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training), threads, fresh)
         self._families = self._group()
 
+    def for_method(self, method: Method) -> Explainer:
+        """Return an explainer for one of this explainer's methods; they share the compiled forest."""
+        if method not in self.methods:
+            raise ValueError(f"{method.title} is not a method of this explainer")
+        alone = copy(self)
+        alone.methods = (method,)
+        alone._families = alone._group()
+        return alone
+
     def _group(self) -> list[tuple[Family[Any], list[int]]]:
         """Group the methods by family; each family has the positions of its methods."""
         families: dict[Hashable, tuple[Family[Any], list[int]]] = {}

@@ -112,6 +112,8 @@ def alternatives(
             return
         lower = max(lower, _proved(answer))
         found = levers.pulled(row.numbers, answer.numbers)
+        if answer.status == "feasible":
+            answer = replace(answer, reason="the time limit was reached: a nearer alternative may exist")
         if not any(found <= earlier for earlier in seen):
             yield answer
         seen.append(found)

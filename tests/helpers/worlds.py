@@ -122,7 +122,10 @@ def roomy_world(seed: int) -> World:
         value = (X / np.where(spread > 0, spread, 1)) @ rng.choice([-1, 1], X.shape[1])
         y = (value > np.median(value)).astype(int)
         model = RandomForestClassifier(
-            int(rng.integers(4, 9)), max_depth=int(rng.integers(1, 3)), max_features=1, random_state=int(rng.integers(2**31))
+            int(rng.integers(4, 9)),
+            max_depth=int(rng.integers(1, 3)),
+            max_features=1,
+            random_state=int(rng.integers(2**31)),
         )
         forest = Forest.from_sklearn(model.fit(X, y)) if 0 < y.sum() < len(y) else None
         if forest is None or not 20 <= points_of(schema, forest) <= MOST_POINTS:
