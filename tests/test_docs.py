@@ -65,7 +65,7 @@ def test_the_example_of_alternatives_prints_what_the_page_says() -> None:
     """The examples use the forest and the data of the README."""
     data = rc.datasets.synthetic_credit(n=1000, seed=0)
     model = RandomForestClassifier(100, max_depth=4, random_state=0).fit(data.encode(data.X), data.y)
-    names = {"rc": rc, "forest": rc.Forest.from_sklearn(model), "data": data}
+    names = {"rc": rc, "forest": rc.Forest.from_sklearn(model), "data": data, "row": data.X.iloc[35]}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for code in PYTHON.findall(PAGES["options.md"]):

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from robustcf import (
+    Blockers,
     Certified,
     Counterfactual,
     DirectSAA,
@@ -24,11 +25,12 @@ from robustcf import (
     FreshForests,
     Method,
     Naive,
+    blockers_of,
     train_fresh,
 )
 from robustcf.forest.forest import Label
 from robustcf.judge import DecidingJudge
-from robustcf.show import as_record
+from robustcf.show import as_record, blocking_text
 
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..run.fresh import check_training_rows
@@ -73,6 +75,7 @@ class Explained:
     menu: list[Counterfactual]
     measured: dict[int, tuple[int, int]] = field(default_factory=dict)
     options: list[Options] = field(default_factory=list)
+    blockers: dict[int, Blockers] = field(default_factory=dict)
 
     def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
         """Return how many retrained forests accept the answer, and how many there are."""
@@ -130,6 +133,7 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
             raise BadInput(f"{customer.title}: {cf.reason}")
     done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
     done = replace(done, options=options_of(explainer, customer.row, done.answers, request.alternatives))
+    done = replace(done, blockers=_blockers(done, request.time_limit))
     if request.forests:
         shown = [*found.values(), *(cf for some in done.options for cf in some.alternatives)]
         done = replace(done, measured=_measured(customer, shown, request))
@@ -210,6 +214,9 @@ def _print(done: Explained) -> None:
         print_counterfactual(out, done.explainer, customer.row, cf)
         if cf.works:
             out.print(_robustness(done, cf))
+        if (found := done.blockers.get(id(cf))) is not None:
+            for line in blocking_text(found):
+                out.print(Text(line))
     for some in done.options:
         print_options(out, done.explainer, customer.row, some, lambda cf: _robustness(done, cf))
     if done.menu and first.status != "already_favourable":
@@ -266,7 +273,10 @@ def _record(done: Explained) -> dict[str, Any]:
     return {
         **customer.facts,
         "decision": customer.decision,
-        "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
+        "answers": [
+            as_record(cf) | _validities(done, cf) | _blocking(done.blockers.get(id(cf)))
+            for cf in done.answers
+        ],
         **{"options": [record_of(some, partial(_validities, done)) for some in done.options] or None},
         "menu": [
             {
@@ -290,6 +300,19 @@ def _validities(done: Explained, cf: Counterfactual) -> dict[str, float | None]:
         "predicted_validity": _finite(cf.predicted_validity) if cf.works else None,
         "measured_validity": None if agreed is None else agreed[0] / agreed[1],
     }
+
+
+def _blockers(done: Explained, time_limit: float) -> dict[int, Blockers]:
+    """Return what blocks each answer without recourse."""
+    stuck = [cf for cf in done.answers if cf.status == "no_recourse" and cf.method.has_alternatives]
+    row = done.customer.row
+    return {
+        id(cf): blockers_of(done.explainer.for_method(cf.method), row, time_limit=time_limit) for cf in stuck
+    }
+
+
+def _blocking(found: Blockers | None) -> dict[str, Any]:
+    return {} if found is None else {"blockers": {"status": found.status, "constraints": found.words}}
 
 
 def _finite(number: float) -> float | None:

@@ -49,35 +49,51 @@ class Blockers:
         return [describe(self.schema, constraint) for constraint in self.constraints]
 
 
-def find_blockers(explainer: Explainer, row: Row, keep: Iterable[str], time_limit: float) -> Blockers:
-    """Return a smallest set of constraints that blocks a row; see `Explainer.blockers`."""
-    schema, kept = explainer.schema, set(keep)
-    for name in kept:
-        if name not in (*schema.names, "link", "max_changes"):
-            raise ValueError(f"keep: no feature {name!r}")
-    end = time.monotonic() + time_limit
+def blockers_of(
+    explainer: Explainer, row: Row, *, keep: Iterable[str] = (), time_limit: float = 60.0
+) -> Blockers:
+    """Return a smallest set of constraints whose lifting opens a way for a customer.
 
-    def answer(constraints: Sequence[Constraint]) -> Counterfactual:
-        return explainer.under(lifted(schema, constraints)).explain(row)
+    Several smallest sets may exist; the first in the order of the schema is returned.
+
+    Parameters
+    ----------
+    explainer : Explainer
+        An explainer with one method that demands a score alone.
+    row : mapping
+        The customer, in original units.
+    keep : iterable of str
+        Constraints that are never lifted: names of features, and "link" and "max_changes".
+    time_limit : float
+        Seconds for the whole search.
+    """
+    customer = explainer.customer(row)
+    kept = {*keep}
+    if unknown := sorted(kept - {*explainer.schema.names, "link", "max_changes"}):
+        raise ValueError(f"keep: no feature {unknown[0]!r}")
+    end = time.monotonic() + time_limit
+    if customer is None:
+        return Blockers("not_blocked", explainer.schema)
 
     def opens(constraints: Sequence[Constraint]) -> bool:
         left = end - time.monotonic()
-        found = explainer.under(lifted(schema, constraints), left).explain(row) if left > 0 else None
-        if found is None or found.status in ("timeout", "error"):
+        schema = lifted(explainer.schema, constraints)
+        found = None if left <= 0 else explainer.under(schema).has_way(customer, left)
+        if found is None:
             raise _OutOfTime
-        return found.status != "no_recourse"
+        return found
 
+    free = [c for c in constraints_of(explainer.schema) if not {c.feature, c.kind} & kept]
     try:
         if opens(()):
-            return Blockers("not_blocked", schema)
-        found = smallest_opening(
-            [c for c in constraints_of(schema) if not {c.feature, c.kind} & kept], opens
-        )
+            return Blockers("not_blocked", explainer.schema)
+        found = smallest_opening(free, opens)
     except _OutOfTime:
-        return Blockers("unknown", schema)
+        return Blockers("unknown", explainer.schema)
     if found is None:
-        return Blockers("none", schema)
-    return Blockers("found", schema, found, answer(found))
+        return Blockers("none", explainer.schema)
+    answer = explainer.under(lifted(explainer.schema, found)).explain(row)
+    return Blockers("found", explainer.schema, found, answer)
 
 
 def smallest_opening(

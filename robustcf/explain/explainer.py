@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import DecidingJudge, Judge
 from robustcf.methods.alternatives import Levers
 from robustcf.methods.base import Method, Setting
-from robustcf.methods.family import Answer, Family
+from robustcf.methods.family import Answer, Customer, Family
 from robustcf.methods.joint import settle_joint
 from robustcf.methods.thresholds import Naive
 from robustcf.methods.training import Training
@@ -137,6 +138,31 @@ class Explainer:
         alone.methods = (method,)
         alone._families = alone._group()
         return alone
+
+    def under(self, schema: Schema) -> Explainer:
+        """Return this explainer under other constraints on the same columns."""
+        if schema.columns != self.schema.columns:
+            raise ValueError("the schema has other columns than the explainer's")
+        other = copy(self)
+        other.schema, other._best = schema, {}
+        other.setting = replace(self.setting, schema=schema, _thresholds={})
+        other._families = other._group()
+        return other
+
+    def customer(self, row: Row) -> Customer | None:
+        """Return a row as the families take it; None if its decision is favourable already."""
+        customers = self._read(as_frame(row), None)
+        if customers.reasons[0] is not None:
+            raise ValueError(customers.reasons[0])
+        if (dispute := customers.dispute(0, self.voting)) is not None:
+            raise ValueError(dispute)
+        return None if customers.targets[0] == customers.own[0] else customers.customer(0)
+
+    def has_way(self, customer: Customer, seconds: float) -> bool | None:
+        """Return whether an allowed change reaches the score of the only method; None if time is up."""
+        self._require_alternatives()
+        family: Any = self._families[0][0]
+        return self._solver.has_way(family, customer, seconds)
 
     def _group(self) -> list[tuple[Family[Any], list[int]]]:
         """Group the methods by family; each family has the positions of its methods."""

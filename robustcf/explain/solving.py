@@ -12,7 +12,9 @@ from robustcf.explain.checks import Found
 from robustcf.methods.alternatives import Levers, alternatives, with_few_changes
 from robustcf.methods.base import Method
 from robustcf.methods.family import Answer, Customer, Family, Tools
+from robustcf.methods.threshold_family import Thresholds
 from robustcf.solve import BestScore, Engine, Limits
+from robustcf.solve.grid import is_reachable
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class RowSolver:
         tools = replace(self._tools(most + 1), wants_best_score=False)
         (first,) = family.answers(row, self.methods, tools)
         return with_few_changes(family, row, self.methods[0], first, most, tools)
+
+    def has_way(self, family: Thresholds, row: Customer, seconds: float) -> bool | None:
+        """Return whether a point reaches the only method's score; None if the time was not enough."""
+        problem, _ = family.problem(row, family.demands(row.target, self.methods)[0])
+        return is_reachable(problem, self.engine, replace(self.limits, seconds=seconds))
 
     def _tools(self, solves: int) -> Tools:
         end = time.monotonic() + self.limits.seconds * solves

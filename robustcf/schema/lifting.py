@@ -1,7 +1,7 @@
 """A schema's single constraints, and the schema without some of them.
 
-Lifting a constraint never closes a move. A lifted bound gives way to the range in the schema, because the model
-has seen no values beyond it. Missing values stay missing.
+Lifting a constraint never closes a move. A lifted bound gives way to the range in the schema, because the
+model has seen no values beyond it. Missing values stay missing.
 """
 
 from __future__ import annotations
@@ -96,26 +96,19 @@ def _own(feature: Feature) -> list[Constraint]:
     kinds = ["action"] if feature.action != "free" else []
     kinds += [k for k in ("allowed", "forbidden", *RELATIVE) if getattr(feature, k) is not None]
     low, high = feature.span if feature.is_number else (0.0, 0.0)
+    if feature.kind == "continuous" and any(
+        not low <= feature.number(v) <= high for v in feature.allowed or ()
+    ):
+        kinds.remove("allowed")  # the range that would replace it closes the values beyond
     kinds += ["lower"] if feature.lower is not None and feature.lower > low else []
     kinds += ["upper"] if feature.upper is not None and feature.upper < high else []
     return [Constraint(kind, feature.name) for kind in kinds]
 
 
 def _without(feature: Feature, kinds: Collection[str]) -> Feature:
-    changes: dict[str, Any] = {k: None for k in ("allowed", "forbidden", *RELATIVE) if k in kinds}
+    changes: dict[str, Any] = {k: None for k in kinds if k != "action"}
     if "action" in kinds:
         changes["action"] = "free"
-    low, high = feature.span
-    listed = [feature.number(v) for v in feature.allowed or ()] if "allowed" in kinds else []
-    if "lower" in kinds:
-        changes["lower"] = None
-    if "upper" in kinds:
-        changes["upper"] = None
-    if feature.kind == "continuous" and listed:  # listed values may lie beyond the range
-        if "lower" in kinds or feature.lower is None:
-            changes["lower"] = min([low, *listed])
-        if "upper" in kinds or feature.upper is None:
-            changes["upper"] = max([high, *listed])
     return replace(feature, **changes)
 
 

@@ -133,6 +133,17 @@ def _in_terms_of(
     return Solution(outcome, choice, p.objective(choice), solution.nodes)
 
 
+def is_reachable(problem: Problem, engine: Engine, limits: Limits) -> bool | None:
+    """Return whether any choice reaches the demand; None if the search was cut short."""
+    settled = settle(problem)
+    if settled is not None:
+        return settled.choice is not None
+    if find_incumbent(problem, cheapest(problem)) is not None:
+        return True
+    solution = engine.nearest(reduce(problem, math.inf), limits)
+    return None if solution.status == "unknown" else solution.choice is not None
+
+
 def highest_score(problem: Problem, engine: Engine, limits: Limits) -> BestScore:
     """Return the most votes of the first condition, at any cost."""
     reduced = reduce(problem._replace(cost=np.zeros_like(problem.cost)), math.inf)

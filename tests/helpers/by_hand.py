@@ -87,7 +87,8 @@ def keeping_rules(world: World, points: np.ndarray) -> np.ndarray:
     """Which points break no rule across features."""
     if not world.schema.has_rules:
         return np.ones(len(points), dtype=bool)
-    return np.array([not broken_across(world.schema, world.numbers, p) for p in points])
+    before = world.numbers
+    return np.array([not broken_across(world.schema, before, p) for p in points])
 
 
 def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> np.ndarray:
