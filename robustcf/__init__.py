@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from robustcf.certificate.points import certify
     from robustcf.counterfactual import Change, Counterfactual
     from robustcf.explain import Explainer
+    from robustcf.explain.blockers import Blockers, blockers_of
     from robustcf.forest.arrays import ForestError
     from robustcf.forest.files import load_forest, save_forest
     from robustcf.forest.forest import Forest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Blockers",
     "Calibration",
     "Certificate",
     "Certified",
@@ -61,6 +63,7 @@ __all__ = [
     "SchemaError",
     "SolverError",
     "assess_points",
+    "blockers_of",
     "certify",
     "datasets",
     "insight",
@@ -81,6 +84,7 @@ _HOMES = {
     "certificate.points": ("certify",),
     "counterfactual": ("Change", "Counterfactual"),
     "explain": ("Explainer",),
+    "explain.blockers": ("Blockers", "blockers_of"),
     "forest": ("Forest", "ForestError"),
     "forest.files": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),

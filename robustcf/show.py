@@ -25,6 +25,7 @@ from robustcf.support.tolerances import reached
 if TYPE_CHECKING:
     from robustcf.certificate.certificate import Certificate
     from robustcf.explain import Explainer
+    from robustcf.explain.blockers import Blockers
 
 DIGITS = 6
 EXACT_DIGITS = 17  # enough to represent any float64 exactly
@@ -58,6 +59,8 @@ def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
     if cf.status == "optimal" and cf.certificate is not None:
         said = f"proved nearest at its level: no smaller allowed change has a {_level(cf.certificate)}"
         return f"{said} and flips the decision"
+    if cf.status == "optimal" and cf.alternative:
+        return "proved: no other change that is truly different is smaller"
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
     if cf.status == "feasible":
@@ -84,6 +87,24 @@ def no_way(threshold: float, best_score: float | None) -> str:
     if best_score is None or math.isnan(best_score):
         return said
     return f"{said}; the closest comes to {math.floor(best_score * 1000) / 1000:.3f}"
+
+
+def blocking_text(found: Blockers) -> list[str]:
+    """Say what blocks a customer without recourse, as lines of text."""
+    if found.status == "found":
+        one = len(found.constraints) == 1
+        return [
+            f"{'this limit blocks' if one else 'these limits together block'} every way; without "
+            f"{'it' if one else 'them'} there is one, and no smaller set of limits would do (proved):",
+            *(f"- {words}" for words in found.words),
+        ]
+    return [
+        {
+            "none": "no change reaches the score even without any of the schema's limits (proved)",
+            "unknown": "which limits block every way was not found within the time limit",
+            "not_blocked": "no limit blocks this customer",
+        }[found.status]
+    ]
 
 
 def certificate_text(cf: Counterfactual) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
+from robustcf.methods.alternatives import Levers
 from robustcf.methods.joint import joint_tests
 
 from ..driver import Run, Work, drive
@@ -72,7 +73,10 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
             config.solver.threads,
             config.seed,
             config.solver.memory_limit,
+            config.alternatives,
+            tuple(config.levers.items()),
         )
+        Levers.of(schema, config.levers)
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(
             config.previous,

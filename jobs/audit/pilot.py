@@ -42,8 +42,8 @@ def pilot(
     rows = range(first, min(first + 1 + ROWS, len(frame)))
     if len(rows) < 2:
         return []
-    limits = allowance(job.question, len(job.question.methods))
-    found = guarded(partial(_seconds, explainer, frame), [[d] for d in rows], limits)
+    limits = allowance(job.question, job.question.methods)
+    found = guarded(partial(_seconds, explainer, frame, job.question.options), [[d] for d in rows], limits)
     next(found)  # the first customer is not timed: it compiles and loads
     spent: list[float] = []
     for _, seconds in found:
@@ -53,7 +53,9 @@ def pilot(
     return spent
 
 
-def _seconds(explainer: Any, frame: pd.DataFrame, rows: list[int], tick: Tick) -> float:
+def _seconds(
+    explainer: Any, frame: pd.DataFrame, options: dict[str, Any], rows: list[int], tick: Tick
+) -> float:
     """Return the seconds of solving alone: a shard shares other work among many customers."""
-    found = explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
+    found = explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))), **options)
     return float(sum(answer.seconds for answer in found))

@@ -82,6 +82,10 @@ def explain(
     seed: Seed = 0,
     solver: Solver = "auto",
     time_limit: TimeLimit = 60.0,
+    alternatives: Annotated[
+        int,
+        typer.Option(min=1, help="Number of truly different answers, and a table of few changes."),
+    ] = 1,
     menu: Annotated[bool, typer.Option(help="Show what each level of robustness costs.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with full precision.")] = False,
     plot: Annotated[
@@ -125,6 +129,7 @@ def explain(
         joint,
         cutoff,
         score_of,
+        alternatives,
     )
     with reporting_bad_input():
         if model is not None and customers is not None:

@@ -52,7 +52,8 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
 
     out.print()
     n_classes = len(explainer.forest.classes)
-    out.print(Text.assemble((cf.method.title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
+    title = f"Alternative {cf.alternative}" if cf.alternative else cf.method.title
+    out.print(Text.assemble((title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
     if cf.works and cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
