@@ -253,9 +253,9 @@ class AuditWork(Work):
         A run that was killed early may lack some of them.
         """
         manifest = run.manifest
-        if not run.folder.exists("schema.toml"):
+        if not (run.resumed and run.folder.exists("schema.toml")):
             run.folder.publish("schema.toml", self.schema.to_toml().encode())
-        if not run.folder.exists("forest/forest.json"):
+        if not (run.resumed and run.folder.exists("forest/forest.json")):
             store_forest(run.folder, "forest", self.forest)
         if self.previous is not None:
             reason: str | None = f"{self.apart}; {NOTHING_COMPARED}"

@@ -16,7 +16,7 @@ from ..run.question import allowance, explainer_for
 from .shard import AuditJob, customers_of, first_training_rows
 
 PILOTS = 5  # tasks; they also start workers and load the kernels
-ROWS = 2  # customers that each of them times
+ROWS = 8  # customers that each of them times
 ENOUGH = 2.0  # seconds after which a pilot times no other customer: the whole cluster waits for the plan
 
 

@@ -19,6 +19,7 @@ from robustcf.schema.encode import Rows, encode, read_rows
 from robustcf.solve import get_engine
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
+from ..cluster.metrics import observe_solving
 from ..inputs.model_file import ModelFile, judge_of
 from ..run.columns import COUNTERFACTUALS, as_table
 from ..run.folder import RunFolder
@@ -251,6 +252,7 @@ class _Answers:
                 places = self.length + answer_starts(answer).reshape(len(part), -1)
                 self.at[np.ix_(part, methods)] = places
                 statuses = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
+                observe_solving(seconds for seconds in answer["seconds"].to_pylist() if seconds)
                 self.solved += sum(s not in ("already_favourable", "invalid_input") for s in statuses)
                 self._add(answer)
 
