@@ -8,10 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods.joint import joint_tests
 
+from ..cluster.session import cpus_of
 from ..driver import Run, Work, drive
 from ..inputs.config import AuditConfig
 from ..inputs.errors import BadInput, reporting_bad_input
@@ -43,7 +45,7 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import PILOTS, pilot
+from .pilot import MOST_PILOTS, pilot
 from .plan import FirstPass
 from .scan import columns_of
 from .shard import AuditJob, explain_shard
@@ -134,6 +136,7 @@ class AuditWork(Work):
         self.scenarios = seeds_for(config.seed, config.validation)
         self.training_ref: Any = None
         self.fresh_ref: Any = None
+        self.pilots: pa.Table | None = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -206,8 +209,15 @@ class AuditWork(Work):
         """Return the measured seconds per rejected customer."""
         job_ref = run.tasks.put(self._job(run, plan))
         arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run))
-        calls = [(*arguments, number) for number in range(PILOTS)]
-        spent = [seconds for _, some in run.tasks.run(pilot, calls, solves=True) for seconds in some]
+        count = max(1, min(MOST_PILOTS, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        spent, answers = list[float](), []
+        with stage("timing the first customers", count, "tasks") as progress:
+            calls = [(*arguments, number) for number in range(count)]
+            for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
+                spent += seconds
+                answers += [] if table is None else [table]
+                progress.advance(1)
+        self.pilots = pa.concat_tables(answers) if answers else None
         return float(np.mean(spent)) if spent else 0.0
 
     def _fresh(self, run: Run) -> Any:
@@ -232,6 +242,7 @@ class AuditWork(Work):
             None if self.earlier is None or self.earlier.unlike else self.earlier,
             fingerprint,
             self.file,
+            self.pilots,
         )
 
     def check_rows(self, run: Run) -> None:
@@ -288,7 +299,7 @@ class AuditWork(Work):
 
     def retrain(self, run: Run) -> None:
         tasks = run.tasks
-        with stage("retraining", sum(map(len, self.scenarios.seeds))) as progress:
+        with stage("retraining", sum(map(len, self.scenarios.seeds)), "forests") as progress:
             trained = all_forests(tasks, self.forest_ref, self.training_ref, self.scenarios)
             refs = [ref for _, _, ref in trained]
             for _ in tasks.wait(refs):

@@ -100,7 +100,7 @@ class FirstPass:
     def _scan(self) -> list[Scanned]:
         """Write the pieces; return what was found in each chunk of the table."""
         found: dict[int, Scanned] = {}
-        with stage("reading", self.table.rows or 0) as progress:
+        with stage("reading", self.table.rows or 0, "customers") as progress:
             calls = [
                 (self.folder, self.customers, self.question, self.schema, self.forest, chunk)
                 for chunk in self.table.chunks
