@@ -14,6 +14,7 @@ from robustcf import Explainer, Forest, Schema
 from robustcf.methods.alternatives import Levers
 from robustcf.methods.joint import joint_tests
 
+from ..cluster.session import cpus_of
 from ..driver import Run, Work, drive
 from ..inputs.config import AuditConfig
 from ..inputs.errors import BadInput, reporting_bad_input
@@ -45,7 +46,7 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import PILOTS, pilot
+from .pilot import MOST_PILOTS, pilot
 from .plan import FirstPass
 from .ranges import RangeFile
 from .scan import columns_of
@@ -141,6 +142,7 @@ class AuditWork(Work):
         self.training_ref: Any = None
         self.fresh_ref: Any = None
         self.files: tuple[RangeFile, ...] = ()  # of the rows, as the shards read them
+        self.pilots: pa.Table | None = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -216,8 +218,15 @@ class AuditWork(Work):
         """Return the measured seconds per rejected customer."""
         job_ref = run.tasks.put(self._job(run, 0))
         arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), run.tasks.put(rejected))
-        calls = [(*arguments, number) for number in range(PILOTS)]
-        spent = [seconds for _, some in run.tasks.run(pilot, calls, solves=True) for seconds in some]
+        count = max(1, min(MOST_PILOTS, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        spent, answers = list[float](), []
+        with stage("timing the first customers", count, "tasks") as progress:
+            calls = [(*arguments, number) for number in range(count)]
+            for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
+                spent += seconds
+                answers += [] if table is None else [table]
+                progress.advance(1)
+        self.pilots = pa.concat_tables(answers) if answers else None
         return float(np.mean(spent)) if spent else 0.0
 
     def _fresh(self, run: Run) -> Any:
@@ -242,6 +251,7 @@ class AuditWork(Work):
             None if self.earlier is None or self.earlier.unlike else self.earlier,
             fingerprint,
             self.file,
+            self.pilots,
         )
 
     def check_rows(self, run: Run) -> None:
@@ -298,7 +308,7 @@ class AuditWork(Work):
 
     def retrain(self, run: Run) -> None:
         tasks = run.tasks
-        with stage("retraining", sum(map(len, self.scenarios.seeds))) as progress:
+        with stage("retraining", sum(map(len, self.scenarios.seeds)), "forests") as progress:
             trained = all_forests(tasks, self.forest_ref, self.training_ref, self.scenarios)
             refs = [ref for _, _, ref in trained]
             for _ in tasks.wait(refs):

@@ -51,6 +51,7 @@ class AuditJob:
     previous: Previous | None = None
     fingerprint: str = ""  # of the run, see `run_fingerprint`
     file: ModelFile | None = None
+    pilots: pa.Table | None = None  # answers of the pilot, with the digest of the customer's row as their id
 
     @property
     def judge(self) -> Judge | None:
@@ -87,6 +88,8 @@ def explain_shard(
         answers.answer_favourable()
     if job.previous is not None:
         answers.use_earlier(number)
+    if job.pilots is not None:
+        answers.use_pilots(job.pilots)
     answers.solve_rest()
     lines = Lines(answers.table, answers.at[distinct_of], answers.solved, answers.copied)
     return publish(job, number, lines, ids, cohorts, row_keys(read.numbers), begin)
@@ -102,6 +105,26 @@ def customers_of(
     ids = [i for t in tables for i in t[ID].to_pylist()]
     cohorts = [[v for t in tables for v in t[COHORT + name].to_pylist()] for name in job.cohort]
     return frame.set_axis(names, axis=1), ids, cohorts
+
+
+def answers_table(
+    job: AuditJob, forest: Forest, answers: Sequence[Counterfactual], instance_id: str
+) -> pa.Table:
+    """Return answers as rows of `counterfactuals`, without cohorts."""
+    made = [
+        as_row(
+            cf,
+            job.schema,
+            dataset=job.dataset,
+            simulation=0,
+            instance_id=instance_id,
+            cohort={},
+            voting=job.question.voting,
+            n_trees=len(forest),
+        )
+        for cf in answers
+    ]
+    return as_table(made, COUNTERFACTUALS)
 
 
 class _Answers:
@@ -236,6 +259,23 @@ class _Answers:
             self.at[pair] = -1
             self.copied -= 1
 
+    def use_pilots(self, table: pa.Table) -> None:
+        """Take the answers that the pilot found for customers of this shard."""
+        usable = [d for d, i in enumerate(self.first) if self.usable[i]]
+        keys = row_keys(self.numbers[self.first[usable]])
+        row_of = {key.hex(): d for d, key in zip(usable, keys, strict=True)}
+        starts, names = answer_starts(table), table["instance_id"].to_pylist()
+        methods = len(self.job.question.methods)
+        taken: list[int] = []
+        for k, (start, end) in enumerate(pairwise([*starts.tolist(), len(table)])):
+            d, j = row_of.get(names[start]), k % methods
+            if d is not None and self.at[d, j] < 0:
+                self.at[d, j] = self.length + len(taken)
+                self.solved += j == 0
+                taken += range(start, end)
+        if taken:
+            self._add(table.take(taken))
+
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for d in np.flatnonzero((self.at < 0).any(axis=1)).tolist():
@@ -272,20 +312,7 @@ class _Answers:
 
     def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:
         """Return the answers as a table, without the customers' ids and cohorts."""
-        made = [
-            as_row(
-                cf,
-                self.job.schema,
-                dataset=self.job.dataset,
-                simulation=0,
-                instance_id="",
-                cohort={},
-                voting=self.job.question.voting,
-                n_trees=len(self.forest),
-            )
-            for cf in answers
-        ]
-        return as_table(made, COUNTERFACTUALS)
+        return answers_table(self.job, self.forest, answers, "")
 
     @property
     def table(self) -> pa.Table:
