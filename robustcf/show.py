@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from robustcf.certificate.certificate import Certificate
     from robustcf.explain import Explainer
     from robustcf.explain.blockers import Blockers
+    from robustcf.explain.regions import Region, Side
 
 DIGITS = 6
 EXACT_DIGITS = 17  # enough to represent any float64 exactly
@@ -87,6 +88,30 @@ def no_way(threshold: float, best_score: float | None) -> str:
     if best_score is None or math.isnan(best_score):
         return said
     return f"{said}; the closest comes to {math.floor(best_score * 1000) / 1000:.3f}"
+
+
+def region_text(schema: Schema, region: Region) -> list[str]:
+    """Say how far a customer may overshoot, one line per changed feature."""
+    lines = []
+    for side in region.sides:
+        feature = schema[side.feature]
+        first = value_text(feature, side.value, DIGITS)
+        bound = {"up": "of at least", "down": "of at most", "none": "of exactly"}[side.direction]
+        said = f"{feature.label or feature.name} {bound} {first}"
+        if side.direction != "none" and side.end is not None:
+            last = value_text(feature, _inwards(feature, side), DIGITS)
+            said = f"{feature.label or feature.name} from {first} to {last}; beyond that it can fail again"
+        lines.append(said)
+    return lines
+
+
+def _inwards(feature: Feature, side: Side) -> Value:
+    """Return a side's end with few digits, rounded into the region where it stays inside."""
+    if feature.kind != "continuous" or side.end is None or feature.allowed is not None:
+        return side.value if side.end is None else side.end
+    value, end = feature.number(side.value), feature.number(side.end)
+    rounded = float(_rounded(end, DIGITS, ROUND_FLOOR if side.direction == "up" else ROUND_CEILING))
+    return rounded if min(value, end) <= rounded <= max(value, end) else side.end
 
 
 def blocking_text(found: Blockers) -> list[str]:
