@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from robustcf.counterfactual import Change, Counterfactual
     from robustcf.explain import Explainer
     from robustcf.explain.blockers import Blockers, blockers_of
+    from robustcf.explain.reasons import Reason, reasons_of
+    from robustcf.explain.regions import Region, region_of
     from robustcf.forest.arrays import ForestError
     from robustcf.forest.files import load_forest, save_forest
     from robustcf.forest.forest import Forest
@@ -57,6 +59,8 @@ __all__ = [
     "Method",
     "Naive",
     "ReadModel",
+    "Reason",
+    "Region",
     "RobX",
     "RobustSAA",
     "Schema",
@@ -70,6 +74,8 @@ __all__ = [
     "load_forest",
     "predicted_validity",
     "read_model",
+    "reasons_of",
+    "region_of",
     "save_forest",
     "train_fresh",
     "validate",
@@ -85,6 +91,8 @@ _HOMES = {
     "counterfactual": ("Change", "Counterfactual"),
     "explain": ("Explainer",),
     "explain.blockers": ("Blockers", "blockers_of"),
+    "explain.reasons": ("Reason", "reasons_of"),
+    "explain.regions": ("Region", "region_of"),
     "forest": ("Forest", "ForestError"),
     "forest.files": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),

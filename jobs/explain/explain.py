@@ -25,12 +25,14 @@ from robustcf import (
     FreshForests,
     Method,
     Naive,
+    Region,
     blockers_of,
+    region_of,
     train_fresh,
 )
 from robustcf.forest.forest import Label
 from robustcf.judge import DecidingJudge
-from robustcf.show import as_record, blocking_text
+from robustcf.show import as_record, blocking_text, region_text
 
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..run.fresh import check_training_rows
@@ -76,6 +78,7 @@ class Explained:
     measured: dict[int, tuple[int, int]] = field(default_factory=dict)
     options: list[Options] = field(default_factory=list)
     blockers: dict[int, Blockers] = field(default_factory=dict)
+    regions: dict[int, Region] = field(default_factory=dict)
 
     def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
         """Return how many retrained forests accept the answer, and how many there are."""
@@ -133,7 +136,7 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
             raise BadInput(f"{customer.title}: {cf.reason}")
     done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
     done = replace(done, options=options_of(explainer, customer.row, done.answers, request.alternatives))
-    done = replace(done, blockers=_blockers(done, request.time_limit))
+    done = replace(done, blockers=_blockers(done, request.time_limit), regions=_regions(done))
     if request.forests:
         shown = [*found.values(), *(cf for some in done.options for cf in some.alternatives)]
         done = replace(done, measured=_measured(customer, shown, request))
@@ -214,6 +217,9 @@ def _print(done: Explained) -> None:
         print_counterfactual(out, done.explainer, customer.row, cf)
         if cf.works:
             out.print(_robustness(done, cf))
+        if (region := done.regions.get(id(cf))) is not None:
+            lines = "; ".join(region_text(done.customer.schema, region))
+            out.print(Text(f"✓ the decision stays, proved: {lines}", style="green"))
         if (found := done.blockers.get(id(cf))) is not None:
             for line in blocking_text(found):
                 out.print(Text(line))
@@ -309,6 +315,13 @@ def _blockers(done: Explained, time_limit: float) -> dict[int, Blockers]:
     return {
         id(cf): blockers_of(done.explainer.for_method(cf.method), row, time_limit=time_limit) for cf in stuck
     }
+
+
+def _regions(done: Explained) -> dict[int, Region]:
+    """Return how far the customer may overshoot each answer."""
+    working = [cf for cf in done.answers if cf.works and cf.method.has_alternatives]
+    found = {id(cf): region_of(done.explainer, done.customer.row, cf) for cf in working}
+    return {key: region for key, region in found.items() if region is not None}
 
 
 def _blocking(found: Blockers | None) -> dict[str, Any]:

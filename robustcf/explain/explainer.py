@@ -161,8 +161,12 @@ class Explainer:
     def has_way(self, customer: Customer, seconds: float) -> bool | None:
         """Return whether an allowed change reaches the score of the only method; None if time is up."""
         self._require_alternatives()
-        family: Any = self._families[0][0]
-        return self._solver.has_way(family, customer, seconds)
+        return self._solver.has_way(self.family, customer, seconds)
+
+    @property
+    def family(self) -> Any:
+        """The family of the first method."""
+        return self._families[0][0]
 
     def _group(self) -> list[tuple[Family[Any], list[int]]]:
         """Group the methods by family; each family has the positions of its methods."""

@@ -41,6 +41,7 @@ def test_alternatives_are_printed_with_a_table_of_few_changes(own: list[str]) ->
     text = run(own, "schema.toml", "--alternatives", "3", "--naive", "--no-menu")
     for words in ("Other ways, Naive", "Alternative 1", "with at most", "1 change", "3 changes"):
         assert words in text
+    assert "the decision stays, proved: " in text
     assert "proved: no other change that is truly different is smaller" in text
     record = json.loads(run(own, "schema.toml", "--alternatives", "3", "--json"))
     (options,) = record["options"]
