@@ -8,7 +8,18 @@ import typer
 
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input, reporting_failures
-from .options import Cutoff, Depth, ScoreOf, Seed, Solver, TimeLimit, Trees, TrustPickle, check_cutoff
+from .options import (
+    Cutoff,
+    Decision,
+    Depth,
+    ScoreOf,
+    Seed,
+    Solver,
+    TimeLimit,
+    Trees,
+    TrustPickle,
+    check_cutoff,
+)
 
 
 def demo(
@@ -77,6 +88,7 @@ def explain(
     ] = None,
     cutoff: Cutoff = None,
     score_of: ScoreOf = None,
+    decision: Decision = None,
     trees: Trees = 100,
     depth: Depth = 4,
     seed: Seed = 0,
@@ -107,7 +119,7 @@ def explain(
         raise BadInput("--training and --label must be used together")
     if joint and not certify:
         raise BadInput("--joint needs --certify")
-    check_cutoff(cutoff, score_of)
+    check_cutoff(cutoff, score_of, decision)
     if (row is None) == (customer is None):
         raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
@@ -125,6 +137,7 @@ def explain(
         joint,
         cutoff,
         score_of,
+        decision,
     )
     with reporting_bad_input():
         if model is not None and customers is not None:

@@ -25,6 +25,7 @@ from robustcf import (
     Naive,
     train_fresh,
 )
+from robustcf.forest.decision import rule_of
 from robustcf.forest.forest import Label
 from robustcf.judge import DecidingJudge
 from robustcf.show import as_record
@@ -58,6 +59,7 @@ class Request:
     joint: bool = False
     cutoff: float | None = None
     score_of: str | None = None
+    decision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,8 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
         for method in methods:
             method.check_forest("soft", len(customer.forest.classes))
         target = None if request.target is None else _label(customer, request.target)
-        if request.cutoff is not None:
-            customer = _decided_at(customer, target, request.cutoff, request.score_of)
+        if request.cutoff is not None or request.decision is not None:
+            customer = _decided_at(customer, target, request)
         explainer = Explainer(
             customer.forest,
             customer.schema,
@@ -130,14 +132,13 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
     return done
 
 
-def _decided_at(
-    customer: CustomerWithModel, target: Label | None, cutoff: float, score_of: str | None
-) -> CustomerWithModel:
+def _decided_at(customer: CustomerWithModel, target: Label | None, asked: Request) -> CustomerWithModel:
     """Return the customer with the decision that the command line asks for."""
     if target is None:
-        raise BadInput("--cutoff needs --target, the label that is decided for at this score")
-    named = None if score_of is None else _label(customer, score_of)
-    forest = customer.forest.decided_at(target, cutoff, score_of=named)
+        option = "--decision" if asked.cutoff is None else "--cutoff"
+        raise BadInput(f"{option} needs --target, the label that is decided for")
+    named = None if asked.score_of is None else _label(customer, asked.score_of)
+    forest = customer.forest.deciding(target, asked.cutoff, named, rule_of(asked.decision))
     judge = None if customer.judge is None else DecidingJudge(customer.judge, forest)
     return replace(customer, forest=forest, judge=judge)
 

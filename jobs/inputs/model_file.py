@@ -170,9 +170,7 @@ def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, S
     if opened.read is not None and training is not None and not _is_whole(model.schema, opened.read):
         data = raw_rows(training.data, opened.read)
     schema = opened.schema(model.schema, data)
-    if model.cutoff is None:
-        return opened.forest, schema, opened.file
-    forest = opened.forest.decided_at(model.favourable, model.cutoff, score_of=model.score_of)
+    forest = opened.forest.deciding(model.favourable, model.cutoff, model.score_of, model.decision)
     return forest, schema, opened.file and replace(opened.file, decision=forest.decision)
 
 

@@ -79,7 +79,7 @@ def _content(
     names = {place: _name(place, several) for place in sorted(found.populations)}
     config = manifest.get("config", {})
     cohorts = config.get("customers", {}).get("cohort", ())
-    n_classes, decision = _decision(run)
+    decision = _decision(run)
     sweep = manifest["kind"] == "sweep"
     populations = tuple(
         population(
@@ -89,7 +89,6 @@ def _content(
             summary,
             schemas.of(p[0]),
             cohorts,
-            n_classes,
             sweep,
             decision,
         )
@@ -116,20 +115,25 @@ def _content(
     )
 
 
-def _decision(run: RunFolder) -> tuple[int, str | None]:
-    """Return the number of classes of the run's forest, and its cut-off as a sentence.
+def _decision(run: RunFolder) -> str | None:
+    """Return how the run's forest decides, as a sentence; None for the majority of two classes.
 
     A sweep stores no forest. It has two classes and no cut-off.
     """
     if not run.exists("forest/forest.json"):
-        return 2, None
+        return None
     try:
         head = parse_json(run.read("forest/forest.json").decode())
         classes, stored = head["classes"], head.get("decision")
+        if stored is None and len(classes) > 2:
+            return (
+                f"The model decides for the one of {len(classes)} classes with the highest score (plurality)."
+            )
         if stored is None:
-            return len(classes), None
+            return None
         label, words = classes[stored["class"]][1], "more than" if stored["strict"] else "at least"
-        return len(classes), f"The model decides for {label} at a score of {words} {stored['cutoff']:g}."
+        rule = " (one against rest)" if len(classes) > 2 else ""
+        return f"The model decides for {label} at a score of {words} {stored['cutoff']:g}{rule}."
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
 

@@ -184,7 +184,7 @@ class Checks:
             "row": i,
             "target": row.target,
             "threshold": threshold,
-            "cutoff": forest.cutoff(row.target).score,
+            "cutoff": forest.shown_cutoff(row.target),
             "score_before": judged.score_before,
             "lower_bound": answer.lower_bound,
             "solver": self.solver,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ import numpy as np
 
 from robustcf.forest.arrays import ForestError, leaves_of, sum_in_order
 from robustcf.forest.check import check_trees
-from robustcf.forest.decision import Decision, Label, Voting, winners
+from robustcf.forest.decision import Decision, Label, Rule, Voting, rule_of, winners
 from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff
 
 __all__ = ["Decision", "Forest", "Label", "Voting"]
@@ -171,6 +172,43 @@ class Forest:
             decision = None
         return self.with_decision(decision)
 
+    def deciding(
+        self,
+        label: Label,
+        cutoff: float | None = None,
+        score_of: Label | None = None,
+        rule: Rule | None = None,
+    ) -> Forest:
+        """Return the forest with the decision that a user asks for, or the forest itself.
+
+        Parameters
+        ----------
+        label, cutoff, score_of
+            As in `decided_at`; without a cut-off, the model's own decision counts.
+        rule : {"plurality", "one-against-rest"}, optional
+            With more than two classes: the highest score wins, as in `predict` (the default without a
+            cut-off), or `label` wins where its score reaches the cut-off (1/2 by default).
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> forest = Forest.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 2]))
+        >>> forest.deciding(2) is forest, forest.deciding(2, rule="one-against-rest").decision.cutoff.score
+        (True, 0.5)
+        """
+        if rule_of(rule) == "plurality" and self.decision is not None:
+            raise ForestError("decision is 'plurality', but the model has a cut-off of its own")
+        if cutoff is None:
+            if score_of is not None:
+                raise ForestError("score_of needs a cutoff; give the score at which the decision changes")
+            against_rest = rule == "one-against-rest" and self.by_plurality
+            return self.decided_at(label, 0.5) if against_rest else self
+        if rule == "plurality":
+            raise ForestError(
+                "a plurality has no cutoff: the highest score decides; leave one of the two out"
+            )
+        return self.decided_at(label, cutoff, score_of=score_of)
+
     def with_decision(self, decision: Decision | None) -> Forest:
         """Return the same trees, judged by the same scikit-learn model, with another decision."""
         changed = replace(self, decision=decision)
@@ -178,11 +216,16 @@ class Forest:
             changed.__dict__["judge"] = self.judge
         return changed
 
+    @property
+    def by_plurality(self) -> bool:
+        """Whether the highest score of more than two classes decides, as in `predict`."""
+        return self.decision is None and len(self.classes) > 2
+
     def winning(self, target: Label) -> Cutoff:
-        """Return the score at which the forest decides for a class.
+        """Return a score at which the forest decides for a class.
 
         Without a cut-off this is half of the votes, and more for every class but the first, which wins
-        ties. With more than two classes it suffices, although a class can win with less.
+        ties. By plurality it suffices, although a class can win with less.
         """
         own = self.class_index(target)
         return Cutoff(0.5, strict=own > 0) if self.decision is None else self._decided_for(target)
@@ -191,12 +234,18 @@ class Forest:
         """Return the cut-off c of p*(N, α, c) for a class: more than half, or the decision's own."""
         return MAJORITY if self.decision is None else self._decided_for(target)
 
+    def shown_cutoff(self, target: Label) -> float:
+        """Return the score at which a class is decided for; NaN by plurality, where no score tells."""
+        return math.nan if self.by_plurality else self.cutoff(target).score
+
     def demanded(self, threshold: Callable[..., float], target: Label) -> float:
         """Return the score τ(N, c) that a method's `threshold` demands for a class.
 
-        A method that knows no cut-off can be used at 1/2.
+        A method that knows no cut-off can be used at 1/2 with two classes.
         """
         cutoff = self.cutoff(target)
+        if self.by_plurality:
+            return threshold(len(self), replace(cutoff, classes=len(self.classes)))
         return threshold(len(self)) if cutoff == MAJORITY else threshold(len(self), cutoff)
 
     def _decided_for(self, target: Label) -> Cutoff:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Naive(Method):
-    """Score of at least the cut-off for the target class (eq. 2b), without robustness.
+    """What flips the decision (eq. 2b), without robustness.
 
-    The cut-off is 1/2 unless the model or the user sets another one. With two classes, this is exactly what
-    the decision needs. With three or more classes it is sufficient but not necessary: the class with the most
-    votes wins, even with less than half. `optimal` and `no_recourse` then refer to the score of 1/2.
-    `predict` may give the target at a nearer point, or where no point has this score.
+    With a cut-off (1/2 for two classes), this is a score of at least the cut-off. With three or more classes,
+    the default is what `predict` does: the target's score must be above that of every other class, which is
+    possible from 1/classes on. With a cut-off of its own (`Explainer(..., decision="one-against-rest")`), one
+    of several classes also needs the cut-off.
 
     >>> Naive().threshold(100)
     0.5
@@ -35,7 +35,7 @@ class Naive(Method):
     parameter = None
 
     def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
-        return as_cutoff(cutoff).score
+        return as_cutoff(cutoff).least
 
 
 @dataclass(frozen=True)

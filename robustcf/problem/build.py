@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,15 +38,50 @@ def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
 def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
     """Return the votes that reach max(threshold, cut-off) (eq. 2b, eq. 5).
 
-    With two classes, votes that reach the cut-off flip the decision. With more classes half of the votes
-    suffices, although a class can win with less. Soft votes: TIE_MARGIN beyond the cut-off is required, and
-    scores within 2**-40 of the threshold count as equal to it.
+    Votes that reach the cut-off flip the decision. By plurality they suffice from half of the votes on;
+    below, the threshold alone is demanded here, and `Leads` has the other conditions. Soft votes: TIE_MARGIN
+    beyond the cut-off is required, and scores within 2**-40 of the threshold count as equal to it.
     """
-    n, winning = len(geometry.forest), geometry.forest.winning(target)
+    n, forest = len(geometry.forest), geometry.forest
+    winning = forest.winning(target)
+    only = forest.by_plurality and 0 < threshold < winning.score  # without the demand of half of the votes
     if voting == "hard":
-        return max(winning.votes(n), math.ceil(n * threshold - WHOLE_VOTES))
-    needed = max(threshold, winning.score + TIE_MARGIN)
+        return max(0 if only else winning.votes(n), math.ceil(n * threshold - WHOLE_VOTES))
+    needed = threshold if only else max(threshold, winning.score + TIE_MARGIN)
     return math.ceil(n * needed * SOFT_UNIT) - n  # n leaves, each rounded by at most half a unit
+
+
+class Leads(NamedTuple):
+    """The conditions of a plurality: the target's votes exceed those of every other class.
+
+    `votes` has one row per other class: the leaf's votes for the target less those for that class, raised by
+    a constant per tree so that none is negative. `demand` is raised by the sum of these constants.
+    """
+
+    votes: np.ndarray
+    demand: tuple[int, ...]
+
+
+def leads(geometry: Geometry, target: Label, voting: Voting) -> Leads:
+    """Return the conditions under which `predict` gives one of several classes.
+
+    Hard votes: the first class wins a tie. Soft votes: a lead within TIE_MARGIN is a tie.
+    """
+    forest = geometry.forest
+    own, n = forest.class_index(target), len(forest)
+    start = geometry.leaves.tree_start[: n + 1]  # trees of a plausibility method may follow
+    mine = leaf_votes(geometry, target, voting)[0]
+    rows, demand = [], []
+    for k, other in enumerate(forest.classes):
+        if k == own:
+            continue
+        lead = mine - leaf_votes(geometry, other, voting)[0]
+        least = np.minimum.reduceat(lead[: start[-1]], start[:-1])
+        lead[: start[-1]] -= np.repeat(least, np.diff(start))
+        rows.append(lead)
+        needed = int(own > k) if voting == "hard" else math.ceil(n * TIE_MARGIN * SOFT_UNIT) - n
+        demand.append(needed - int(least.sum()))
+    return Leads(np.array(rows), tuple(demand))
 
 
 def score_of(votes: int, n_trees: int, voting: Voting) -> float:

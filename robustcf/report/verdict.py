@@ -44,14 +44,7 @@ def verdict(p: Population, experiment: bool = False) -> list[str]:
         return said
     strict, naive = p.strict_method, p.naive
     said = [*_measured(strict or naive, naive), *said]
-    if p.n_classes == 2:
-        said.append(_outcomes(p.any, "an allowed change that flips the decision"))
-    else:
-        said.append(_outcomes(p.any, "an allowed change that gives the target class half of the votes"))
-        said.append(
-            f"One of {p.n_classes} classes can win with less than half of the votes. A customer proved to "
-            "have no such change may still have one that flips the decision."
-        )
+    said.append(_outcomes(p.any, "an allowed change that flips the decision"))
     if strict is None or p.strict is None:
         return [*said, "The run has no method that aims at robustness against retraining."]
     demand = f"a change with a score of at least {number(strict.threshold)} ({strict.title})"

@@ -19,12 +19,22 @@ class Bar:
     """The score at which a forest decides for a class: at least `score`, or more if `strict`.
 
     Without a cut-off of the model, `majority` is true: the class needs half of the votes, and whether a tie
-    suffices depends on the order of the classes. p* then asks for more than half.
+    suffices depends on the order of the classes. p* then asks for more than half. With `classes` above 2, the
+    highest of so many scores wins: half of the votes suffices, and `least` is the lowest score that can win.
     """
 
     score: float = 0.5
     strict: bool = True
     majority: bool = True
+    classes: int = 2
+
+    @property
+    def plurality(self) -> bool:
+        return self.classes > 2
+
+    @property
+    def least(self) -> float:
+        return 1 / self.classes if self.plurality else self.score
 
     def votes(self, n_trees: int, strict: bool | None = None) -> int:
         """Return the least number of whole votes, counted with the cut-off's decimal digits."""
@@ -34,11 +44,16 @@ class Bar:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Each row's target score, lead over the best other class or the cut-off, and trees' spread."""
+    """Each row's target score, lead over the best other class or the cut-off, and the trees' spread.
+
+    `edge` and `spread` are the mean and the standard deviation over the trees of what has to be above 0: the
+    score less the cut-off or, by plurality, the lead over the class that is most likely to be ahead.
+    """
 
     score: np.ndarray
     lead: np.ndarray
     spread: np.ndarray
+    edge: np.ndarray
 
     def decided(self, voting: str) -> np.ndarray:
         """Return whether the forest may decide for the target.
@@ -72,7 +87,7 @@ class Trees:
     def bar(self, target: int) -> Bar:
         """Return the score at which the forest decides for a class."""
         if self.decision is None:
-            return Bar(0.5, strict=target > 0)
+            return Bar(0.5, strict=target > 0, classes=len(self.classes))
         cut = self.decision.cutoff
         if self.classes[target] == self.decision.label:
             return Bar(cut.score, cut.strict, majority=False)
@@ -112,8 +127,9 @@ class Trees:
         ]
         if not parts:
             nothing = np.zeros(0)
-            return Verdict(nothing, nothing, nothing)
-        return Verdict(*(np.concatenate([getattr(p, k) for p in parts]) for k in ("score", "lead", "spread")))
+            return Verdict(nothing, nothing, nothing, nothing)
+        names = ("score", "lead", "spread", "edge")
+        return Verdict(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
     def _judge(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
         leaves = self.leaves(X)
@@ -129,11 +145,32 @@ class Trees:
         spread = own.std(axis=1, ddof=1) if len(self) > 1 else np.zeros(len(X))
         if self.decision is not None:
             bars = [self.bar(int(t)) for t in targets]
+            edge = score - np.array([bar.score for bar in bars])
             if voting == "hard":  # half a vote separates reaching the cut-off from missing it
                 needed = np.array([bar.votes(len(self)) for bar in bars], dtype=np.float64)
-                return Verdict(score, score - (needed - 0.5) / len(self), spread)
-            return Verdict(score, score - np.array([bar.score for bar in bars]), spread)
+                return Verdict(score, score - (needed - 0.5) / len(self), spread, edge)
+            return Verdict(score, edge, spread, edge)
+        edge = score - 0.5
+        if len(self.classes) > 2:
+            edge, spread = self._closest(votes, leaves, targets)
         if voting == "hard":  # in a tie, the first class is predicted
             everyone += DISTINCT_VOTES * np.sign(targets[:, None] - np.arange(len(self.classes)))
         everyone[mine] = -np.inf
-        return Verdict(score, score - everyone.max(axis=1), spread)
+        return Verdict(score, score - everyone.max(axis=1), spread, edge)
+
+    def _closest(
+        self, votes: np.ndarray, leaves: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean and deviation of the lead over the class most likely to be ahead."""
+        own = votes[leaves, targets[:, None]]
+        means, spreads = [], []
+        for k in range(len(self.classes)):
+            lead = own - votes[leaves, k]
+            means.append(np.where(targets == k, np.inf, lead.mean(axis=1)))
+            spreads.append(lead.std(axis=1, ddof=1) if len(self) > 1 else np.zeros(len(own)))
+        mean, spread = np.array(means), np.array(spreads)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            certain = np.where(mean == 0, 0.0, np.sign(mean) * np.inf)
+            closest = np.where(spread > 0, mean / spread, certain).argmin(axis=0)
+        row = np.arange(len(own))
+        return mean[closest, row], spread[closest, row]

@@ -99,6 +99,21 @@ def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> 
     return majority & (votes >= n * tau - 1e-9)
 
 
+def wins(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
+    """Whether class c has the most votes (the first class on a tie) and a score of τ.
+
+    From τ = 1/2 on, the score alone must decide, as with two classes.
+    """
+    if tau >= 0.5:
+        return reaches(scores[:, c], tau, n, voting, c == 0)
+    if voting == "soft":
+        lead = scores[:, c] - np.delete(scores, c, axis=1).max(axis=1)
+        return (lead >= 1e-9 - 1e-12) & (scores[:, c] >= tau - 1e-12)
+    votes = np.rint(scores * n).astype(int)
+    ahead = (votes[:, [c]] > votes[:, :c]).all(axis=1) & (votes[:, [c]] >= votes[:, c + 1 :]).all(axis=1)
+    return ahead & (votes[:, c] >= n * tau - 1e-9)
+
+
 def solve_by_hand(world: World) -> Truth:
     """Every product of candidates, scored by the real model."""
     forest, schema = world.forest, world.schema
@@ -121,7 +136,9 @@ def solve_by_hand(world: World) -> Truth:
     scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
     score = scores[:, c]
     for tau in world.taus:
-        if world.cut is None:
+        if world.cut is None and len(forest.classes) > 2:
+            ok = wins(scores, tau, c, len(forest), world.voting)
+        elif world.cut is None:
             ok = reaches(score, tau, len(forest), world.voting, c == 0)
         elif world.voting == "soft":
             ok = score >= max(tau, world.cut.least(target) + 1e-9) - 1e-12
