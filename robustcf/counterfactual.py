@@ -94,6 +94,11 @@ class Counterfactual:
         return self.verified and self.status in ADVICE
 
     @property
+    def certified(self) -> bool:
+        """Whether fresh forests certify the point: the certificate makes its claim."""
+        return self.certificate is not None and self.certificate.certified
+
+    @property
     def n_changed(self) -> int:
         return len(self.changes)
 

@@ -28,7 +28,7 @@ from ..inputs.errors import BadInput
 from ..inputs.secrets import without_secrets
 from ..inputs.uri import is_local, open_filesystem, parent_of
 from ..run.advice import advice_rows
-from ..run.columns import CERTIFICATE, COUNTERFACTUALS
+from ..run.columns import COUNTERFACTUALS, TESTED
 from ..run.folder import RunFolder, require_run
 from ..run.reader import read_shard
 from ..run.spreadsheet import harmless
@@ -38,12 +38,7 @@ from ..verify.tables import block_of, cohorts_of
 from .reasons import Reasons, read_reasons
 
 ENDINGS = (".csv", ".parquet")
-CERTIFICATE_COLUMNS = {
-    "certified": "certified",
-    "agreeing": "agreeing",
-    "certification_forests": "forests",
-    "certificate_bound": "lower_bound",
-}
+CERTIFICATE_COLUMNS = ("certified", "certificate_agree", "certificate_forests", "certificate_low")
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,7 @@ class _Export:
             first += [(f"{slug(demand)}_{name}", kind) for name, kind in own]
         for demand in filter(_certifies, self.chosen):  # last, so that the other columns keep their places
             first += [
-                (f"{slug(demand)}_{name}", CERTIFICATE.field(part).type)
-                for name, part in CERTIFICATE_COLUMNS.items()
+                (f"{slug(demand)}_{name}", COUNTERFACTUALS.field(name).type) for name in CERTIFICATE_COLUMNS
             ]
         return pa.schema(first)
 
@@ -147,7 +141,7 @@ class _Export:
             columns[f"cohort_{name}"] = _taken(pa.array(values, pa.string()), head)
         columns["decision"] = _taken(_decisions(table), head)
         columns["score_before"] = _taken(table["score_before"], head)
-        works = advice_rows(table)
+        works, has_certificate = advice_rows(table), table[TESTED].is_valid().to_numpy()
         advice = {
             "distance": table["distance"],
             "score_after": table["score_after"],
@@ -161,9 +155,9 @@ class _Export:
             working = np.where((rows >= 0) & works[rows], rows, -1)  # nothing else is shown as advice
             for name, values in advice.items():
                 columns[f"{slug(demand)}_{name}"] = _taken(values, working)
-            for name, part in CERTIFICATE_COLUMNS.items() if _certifies(demand) else ():
-                values = pc.struct_field(table["certificate"], part)
-                columns[f"{slug(demand)}_{name}"] = _taken(values, rows)
+            tested = np.where((rows >= 0) & has_certificate[rows], rows, -1)
+            for name in CERTIFICATE_COLUMNS if _certifies(demand) else ():
+                columns[f"{slug(demand)}_{name}"] = _taken(table[name], tested)
         return pa.table({f.name: columns[f.name] for f in self.schema}, schema=self.schema)
 
     def _words(self, unit: Unit, block: Any) -> dict[str, pa.Array]:

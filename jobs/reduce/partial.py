@@ -24,7 +24,7 @@ from ..run.reader import read_shard
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
 _COLUMNS = [*KEY, "simulation", "instance_id", "cohort", "status", "distance", "n_changed", "seconds"]
-_COLUMNS += ["score_after", "threshold", "verified", "certificate"]
+_COLUMNS += ["score_after", "threshold", "verified", "certified"]
 _UNSOLVED = ("already_favourable", "invalid_input")
 Group = tuple[Any, ...]
 
@@ -211,8 +211,7 @@ def _parts(
 
 def certified_rows(table: pa.Table) -> np.ndarray:
     """Return which rows have a certificate that makes its claim."""
-    made = pc.struct_field(table["certificate"].combine_chunks(), "certified")
-    certified: np.ndarray = pc.fill_null(made, False).to_numpy(zero_copy_only=False).astype(bool)
+    certified: np.ndarray = table["certified"].to_numpy().astype(bool)
     return certified
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -89,14 +88,15 @@ def as_row(
         "solver": cf.solver,
         "seconds": cf.seconds,
         "nodes": cf.nodes,
-        "certificate": None if cf.certificate is None else certificate_as_row(cf.certificate),
+        **certificate_as_row(cf.certificate),
     }
 
 
-def certificate_as_row(certificate: Certificate) -> dict[str, Any]:
-    """Return a certificate as a value of its column; α is the row's own."""
-    values = asdict(certificate)
-    return {part.name: values[part.name] for part in CERTIFICATE}
+def certificate_as_row(certificate: Certificate | None) -> dict[str, Any]:
+    """Return a certificate as values of its columns; α is the row's own."""
+    if certificate is None:
+        return {field.name: None for field in CERTIFICATE.values()} | {"certified": False}
+    return {field.name: getattr(certificate, part) for part, field in CERTIFICATE.items()}
 
 
 def _number(value: float | None) -> float | None:

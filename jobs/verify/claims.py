@@ -222,7 +222,7 @@ def _levels(block: Block) -> dict[int, tuple[float, int]]:
     table = block.certificates
     if table is None:
         return {}
-    values = zip(table["row"], table["level"], table["pool_trees"], strict=True)
+    values = zip(table["row"], table["certificate_level"], table["certificate_pool_trees"], strict=True)
     return {int(i): (float(level), int(n)) for i, level, n in values if level == level and n == n}
 
 
