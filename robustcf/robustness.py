@@ -46,7 +46,8 @@ def predicted_validity(
     Hard votes: trees are draws of Ber(p) with p the vote share, so a forest of N trees has Binom(N, p) votes
     (eq. 6); the interval for p is Clopper-Pearson's. Soft votes: the mean of N draws from the trees'
     probabilities is approximated as normal. By plurality (more than two classes), the lead over each other
-    class is approximated as normal, under both kinds of votes, and the least probability counts.
+    class is approximated as normal, under both kinds of votes, and the least probability counts. Nothing is
+    predicted for boosting (NaN).
 
     Parameters
     ----------
@@ -74,6 +75,9 @@ def predicted_validity(
     n = known if n_trees is None else n_trees
     if n < 1:
         raise ValueError(f"n_trees is {n}; a forest has at least one tree")
+    if forest.boosting is not None:  # its trees are no draws from one distribution
+        unknown = np.full(len(encoded), np.nan)
+        return Prediction(unknown, unknown, unknown, confidence)
     leaves = forest.leaves(encoded)
     z = float(ndtri((1 + confidence) / 2))
     if forest.by_plurality:

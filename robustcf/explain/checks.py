@@ -154,7 +154,10 @@ class Checks:
             for i, j in keys:
                 mine = before[customers.position[i]]
                 column = self.setting.forest.class_index(customers.targets[i])
-                result[i, j] = judged[i, j].overruled(mine, after.get((i, j), mine), column)
+                end = after.get((i, j), mine)
+                result[i, j] = judged[i, j].overruled(
+                    mine, end, column, 2 * self.setting.forest.score_rounding
+                )
         return result
 
     def _measure(self, row: Customer, j: int, answer: Answer, encoded: np.ndarray) -> _Measured:

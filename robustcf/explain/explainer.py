@@ -17,7 +17,7 @@ from robustcf.explain.customers import Customers, read_customers
 from robustcf.forest.decision import Rule
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import DecidingJudge, Judge
-from robustcf.methods.base import Method, Setting
+from robustcf.methods.base import Method, Setting, refuse_dependent_trees
 from robustcf.methods.family import Answer, Customer, Family, Tools
 from robustcf.methods.joint import settle_joint
 from robustcf.methods.thresholds import Naive
@@ -112,6 +112,7 @@ class Explainer:
             raise ValueError(f"voting is {voting!r}; choose 'soft' or 'hard'")
         if not time_limit > 0:
             raise ValueError(f"time_limit is {time_limit}; it must be positive")
+        refuse_dependent_trees(self.methods, forest, voting)
         for one in self.methods:
             one.check_forest(one.voting or voting, len(forest.classes))
         if target is None and len(forest.classes) > 2:

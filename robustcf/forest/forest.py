@@ -11,15 +11,18 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from robustcf.forest.arrays import ForestError, leaves_of, sum_in_order
+from robustcf.forest.boosted.link import Boosting
+from robustcf.forest.boosted.read import largest_leaves, library_scores
 from robustcf.forest.check import check_trees
 from robustcf.forest.decision import Decision, Label, Rule, Voting, rule_of, winners
+from robustcf.support.tolerances import SCORE_ROUNDING
 from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff
 
 __all__ = ["Decision", "Forest", "Label", "Voting"]
@@ -51,6 +54,8 @@ class Forest:
         Class name and parameters of the ensemble, for retraining.
     decision : Decision, optional
         The class with a cut-off, and the cut-off. By default the class with the highest score wins.
+    boosting : Boosting, optional
+        For gradient boosting. `probabilities` then has each leaf's margins: -v and v for the two classes.
 
     Examples
     --------
@@ -73,6 +78,7 @@ class Forest:
     accepts_missing: bool = False
     estimator: dict[str, Any] = field(default_factory=dict)
     decision: Decision | None = None
+    boosting: Boosting | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
@@ -100,7 +106,7 @@ class Forest:
 
     @classmethod
     def from_sklearn(cls, model: Any) -> Forest:
-        """Copy a fitted `RandomForest-`, `ExtraTrees-` or `BaggingClassifier` of trees.
+        """Copy a fitted ensemble: scikit-learn's forests and boosting, `XGBClassifier`, `LGBMClassifier`.
 
         Raises
         ------
@@ -115,10 +121,10 @@ class Forest:
 
     @cached_property
     def judge(self) -> Any:
-        """The scikit-learn model itself, or one rebuilt from the arrays."""
+        """The model itself, or a forest rebuilt from the arrays; None for boosting that was stored."""
         from robustcf.forest.sklearn import build_model
 
-        return build_model(self)
+        return None if self.boosting is not None else build_model(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -128,6 +134,8 @@ class Forest:
             "n_features": self.n_features,
             "missing": self.accepts_missing,
         }
+        if self.boosting is not None:
+            head["boosting"] = asdict(self.boosting)
         if self.decision is not None:
             cut = self.decision.cutoff
             head["decision"] = [self.class_index(self.decision.label), cut.score, cut.strict]
@@ -269,17 +277,43 @@ class Forest:
                 return i
         raise ForestError(f"the forest has no class {label!r}; its classes are {list(self.classes)}")
 
+    @property
+    def wide(self) -> bool:
+        """Whether rows are compared as float64 numbers, not as float32."""
+        return self.boosting is not None and self.boosting.wide
+
+    @property
+    def floats(self) -> type[np.floating[Any]]:
+        """The numbers that splits compare."""
+        return np.float64 if self.wide else np.float32
+
+    @cached_property
+    def margin_rounding(self) -> float:
+        """How far a boosted margin may lie from the exact sum, as the library computes it."""
+        assert self.boosting is not None
+        return self.boosting.rounding(largest_leaves(self), len(self))
+
+    @property
+    def score_rounding(self) -> float:
+        """How far a score may lie from the exact one because of the order and precision of its sum."""
+        if self.boosting is None:
+            return SCORE_ROUNDING * len(self)
+        return self.boosting.score_rounding(self.margin_rounding)
+
     def leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf (node number) that each row reaches in each tree."""
-        X32 = np.ascontiguousarray(X, dtype=np.float32)
-        if X32.ndim != 2 or X32.shape[1] != self.n_features:
-            raise ForestError(f"rows have shape {X32.shape}, but the forest takes {self.n_features} columns")
+        rows = np.ascontiguousarray(X, dtype=self.floats)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ForestError(f"rows have shape {rows.shape}, but the forest takes {self.n_features} columns")
         return leaves_of(
-            X32, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
+            rows, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
         )
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return mean class fractions, summed in tree order as in scikit-learn."""
+        """Return mean class fractions, summed in tree order as in scikit-learn, or boosted scores."""
+        if self.boosting is not None:
+            values = self.probabilities[:, 1][self.leaves(X)]
+            return self.boosting.scores(self.boosting.margins(values))
         return sum_in_order(self.leaves(X), self.probabilities) / len(self)
 
     def predict(self, X: np.ndarray, voting: Voting = "soft") -> np.ndarray:
@@ -312,7 +346,10 @@ class Forest:
         """Return the scikit-learn model's scores of all classes and the decided position per row."""
         from robustcf.forest.sklearn import judge_rows
 
-        scores = judge_rows(self.judge, X, voting)
+        if self.boosting is not None:
+            scores = self.predict_proba(X) if self.judge is None else library_scores(self.judge, X)
+        else:
+            scores = judge_rows(self.judge, X, voting)
         return scores, self.decide(scores, voting)
 
 

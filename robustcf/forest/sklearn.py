@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from robustcf.forest.arrays import ForestError, join_trees
+from robustcf.forest.boosted.read import LIBRARY_CLASSES, is_boosted, read_boosted
 
 if TYPE_CHECKING:
     from robustcf.forest.forest import Forest, Voting
@@ -23,6 +24,8 @@ SUPPORTED = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier, De
 
 def read_model(model: Any) -> dict[str, Any]:
     """Return the arguments of `Forest` for a fitted ensemble."""
+    if is_boosted(model):
+        return read_boosted(model)
     if not isinstance(model, SUPPORTED):
         raise ForestError(unsupported(type(model).__name__))
     try:
@@ -49,7 +52,7 @@ def read_model(model: Any) -> dict[str, Any]:
 
 def unsupported(name: str) -> str:
     """Return the message about a model that cannot be explained: what it is, and what to use instead."""
-    names = ", ".join(c.__name__ for c in SUPPORTED)
+    names = ", ".join([*(c.__name__ for c in SUPPORTED), *LIBRARY_CLASSES])
     return (
         f"cannot explain a {name}; supported models are {names}, alone, as the last step of a Pipeline, or "
         "inside a threshold, calibration or search; train one of these (see docs/your-own-model.md)"

@@ -100,10 +100,10 @@ class Thresholds:
         nearest = solve_grid(problem, [best.votes - rounding], tools.engine, tools.limits)[0]
         if nearest.choice is None:
             return
-        n = len(self.forest)
         for answer in stuck:
-            answer.best_score = score_of(best.votes + folded, n, self.voting)
-            answer.best_score_gap = score_of(best.at_most - best.votes, n, self.voting)
+            answer.best_score = score_of(best.votes + folded, self.forest, row.target, self.voting)
+            possible = score_of(best.at_most + folded, self.forest, row.target, self.voting)
+            answer.best_score_gap = possible - answer.best_score
             answer.numbers = numbers_at(problem, nearest.choice, moves, row.numbers)
             answer.objective, answer.lower_bound = nearest.objective, nearest.lower_bound
             answer.reason = None

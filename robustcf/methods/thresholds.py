@@ -39,6 +39,36 @@ class Naive(Method):
 
 
 @dataclass(frozen=True)
+class Margin(Method):
+    """Score of at least a number that you choose, and what flips the decision.
+
+    Nothing is promised about retrained models. It is for models whose trees are not trained independently
+    (boosting), and for a margin of your own.
+
+    >>> Margin(0.7).threshold(100), Margin(0.7).threshold(100, 0.8)
+    (0.7, 0.8)
+    """
+
+    score: float
+    name = "margin"
+    label = "Margin"
+    symbol = "score"
+    alpha = None
+    beta = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.score <= 1:
+            raise ValueError(f"score is {self.score}; it must lie in (0, 1]")
+
+    @property
+    def parameter(self) -> float:
+        return self.score
+
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return max(self.score, as_cutoff(cutoff).least)
+
+
+@dataclass(frozen=True)
 class DirectSAA(Method):
     """Score of at least p*(N, α, c) (eq. 7), where c is the cut-off.
 
@@ -53,6 +83,7 @@ class DirectSAA(Method):
     name = "direct-saa"
     label = "Direct-SAA"
     promises = True
+    independent = True
     beta = None
     parameter = None
 
@@ -77,6 +108,7 @@ class RobustSAA(Method):
     name = "robust-saa"
     label = "Robust-SAA"
     promises = True
+    independent = True
     parameter = None
 
     def __post_init__(self) -> None:
@@ -103,6 +135,7 @@ class ConvexApproximation(Method):
     name = "convex-approximation"
     label = "Convex approximation"
     promises = True
+    independent = True
     beta = None
     parameter = None
     voting: Voting = "hard"

@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from robustcf.schema.coding import Operation
 from robustcf.schema.feature import SchemaError, native
@@ -203,6 +203,8 @@ def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track
 
 
 def _unchanged(step: FunctionTransformer, track: Track, i: int) -> list[Track]:
+    if getattr(step.func, "func", None) is check_array:  # in scikit-learn's own boosting: nothing changes
+        return [track]
     if step.func is not None:
         raise track.fail(f"the function {getattr(step.func, '__name__', step.func)!r} is not supported")
     return [track]

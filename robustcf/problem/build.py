@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robustcf.forest.forest import Label, Voting
+from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.problem.cells import Geometry
 from robustcf.problem.moves import Moves
 from robustcf.problem.problem import Problem
@@ -15,6 +15,7 @@ from robustcf.problem.reduction import restrict
 from robustcf.problem.rules import RuleTrees, rule_trees
 from robustcf.support.tolerances import TIE_MARGIN, WHOLE_VOTES
 
+OUT_OF_REACH = 2**62  # more votes than any sum of leaves
 SOFT_UNIT = 2**40  # one soft vote in fixed point: far finer than TIE_MARGIN; 8000 trees fit an int64
 
 
@@ -28,11 +29,39 @@ def leaf_votes(geometry: Geometry, target: Label, voting: Voting) -> np.ndarray:
     node = geometry.leaves.node
     fractions = forest.probabilities[node[node < len(forest.left)]]
     hard = voting == "hard"
+    if forest.boosting is not None:  # a tree's values count from its least one, so that none is negative
+        per_tree = np.diff(geometry.leaves.tree_start[: len(forest) + 1])
+        fractions = fractions - np.repeat(_least_margins(forest), per_tree, axis=0)
     votes = np.zeros((1, len(node)), dtype=np.int64)
     votes[0, : len(fractions)] = (
         fractions.argmax(axis=1) == c if hard else np.rint(fractions[:, c] * SOFT_UNIT)
     )
     return votes
+
+
+def _least_margins(forest: Forest) -> np.ndarray:
+    """Return each tree's least leaf value for each class, shape (trees, classes)."""
+    leaf = forest.left < 0
+    values = np.where(leaf[:, None], forest.probabilities, np.inf)
+    least: np.ndarray = np.minimum.reduceat(values, forest.tree_start[:-1], axis=0)
+    return least
+
+
+def _start_margin(forest: Forest, c: int) -> float:
+    """Return the margin of a class if every tree gives its least value."""
+    assert forest.boosting is not None
+    base = forest.boosting.base if c == 1 else -forest.boosting.base
+    return math.fsum([base, *_least_margins(forest)[:, c]])
+
+
+def _margin_needed(forest: Forest, target: Label, threshold: float) -> int:
+    """Return a boosted model's votes from which its own arithmetic surely gives the score."""
+    boosting, score = forest.boosting, max(threshold, forest.winning(target).score)
+    assert boosting is not None
+    if score >= 1:
+        return OUT_OF_REACH
+    needed = boosting.margin(score) + boosting.band(score, forest.margin_rounding)
+    return math.ceil((needed - _start_margin(forest, forest.class_index(target))) * SOFT_UNIT) + len(forest)
 
 
 def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: float) -> int:
@@ -43,6 +72,8 @@ def votes_needed(geometry: Geometry, target: Label, voting: Voting, threshold: f
     beyond the cut-off is required, and scores within 2**-40 of the threshold count as equal to it.
     """
     n, forest = len(geometry.forest), geometry.forest
+    if forest.boosting is not None:
+        return _margin_needed(forest, target, threshold)
     winning = forest.winning(target)
     only = forest.by_plurality and 0 < threshold < winning.score  # without the demand of half of the votes
     if voting == "hard":
@@ -84,9 +115,12 @@ def leads(geometry: Geometry, target: Label, voting: Voting) -> Leads:
     return Leads(np.array(rows), tuple(demand))
 
 
-def score_of(votes: int, n_trees: int, voting: Voting) -> float:
-    """Return integer votes as a score in [0, 1]."""
-    return votes / n_trees / (1 if voting == "hard" else SOFT_UNIT)
+def score_of(votes: int, forest: Forest, target: Label, voting: Voting) -> float:
+    """Return integer votes as a score in [0, 1], which the model's own arithmetic does not miss."""
+    if forest.boosting is None:
+        return votes / len(forest) / (1 if voting == "hard" else SOFT_UNIT)
+    margin = _start_margin(forest, forest.class_index(target)) + votes / SOFT_UNIT
+    return max(0.0, float(forest.boosting.scores(np.array([margin]))[0, 1]) - forest.score_rounding)
 
 
 def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: int) -> Problem:

@@ -16,7 +16,7 @@ import numpy as np
 from robustcf.schema.check import broken_across, broken_rules, distance
 from robustcf.schema.encode import encode
 from robustcf.schema.schema import Feature, Schema
-from tests.helpers.values import around, multiples
+from tests.helpers.values import around, beside, multiples
 from tests.helpers.worlds import World, scores_by_model
 
 
@@ -47,12 +47,13 @@ def candidates_of(world: World) -> list[tuple[np.ndarray, np.ndarray]]:
         else:
             ends = [*f.span, *(x for x in (f.lower, f.upper) if x is not None), *ends_from(f, before[j])]
             if f.step is None:
-                numbers += ends + around(f, thresholds).tolist()
+                near = beside if world.forest.wide else around
+                numbers += ends + near(f, thresholds).tolist()
             else:
                 numbers += multiples(f.step, min(*ends, before[j]), max(*ends, before[j]))
         alone, old = Schema((f,)), before[j : j + 1]
         tried = [x for x in dict.fromkeys(numbers) if not broken_rules(alone, old, np.array([x]))]
-        columns = encode(alone, np.array(tried)[:, None]).astype(np.float32)
+        columns = encode(alone, np.array(tried)[:, None]).astype(world.forest.floats)
         seen = np.concatenate(
             [
                 (columns.astype(np.float64)[:, :, None] <= thresholds).reshape(len(tried), -1),

@@ -140,6 +140,27 @@ def _decided(rng: np.random.Generator, world: World) -> World:
     return replace(world, forest=low, cut=Cut(others[0], c, strict=True))
 
 
+def world_parts(rng: np.random.Generator) -> tuple[Schema, pd.DataFrame, np.ndarray, np.ndarray] | None:
+    """A random schema, rows of it, the encoded rows and labels of two classes; None if they do not fit."""
+    schema = random_schema(rng, most=3)
+    if not schema.columns:
+        return None
+    frame = random_rows(rng, schema, 60)
+    X = encode(schema, read_rows(schema, frame, missing=True).numbers)
+    value = X @ rng.normal(size=X.shape[1]) + rng.normal(scale=0.3 * X.std(), size=len(X))
+    y = (value > np.quantile(value, rng.uniform(0.3, 0.7))).astype(int)
+    return (schema, frame, X, y) if len(set(y.tolist())) == 2 else None
+
+
+def asked_of(
+    rng: np.random.Generator, schema: Schema, forest: Forest, frame: pd.DataFrame, taus: tuple[float, ...]
+) -> World:
+    """A customer at random, sometimes exactly at a split, with constraints of his own now and then."""
+    row = _odd_row(rng, schema, forest, frame.iloc[int(rng.integers(len(frame)))].to_dict())
+    world = World(schema, forest, row, "soft", None, taus)
+    return _constrained(rng, world, True) if rng.random() < 0.3 else world
+
+
 def _worlds(rng: np.random.Generator, n: int, many: bool = False) -> list[World]:
     while True:
         schema = random_schema(rng)
