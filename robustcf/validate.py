@@ -17,7 +17,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
 from robustcf.forest.arrays import ForestError
-from robustcf.forest.boosted.read import LIBRARY_CLASSES, estimator_class, refits_identically
+from robustcf.forest.boosted.read import FURTHER, LIBRARY_CLASSES, estimator_class, refits_identically
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.forest.sklearn import SUPPORTED
 
@@ -162,7 +162,7 @@ def _construct(metadata: Mapping[str, Any]) -> BaseEstimator:
     name, parameters = metadata.get("class"), metadata.get("parameters")
     if name in LIBRARY_CLASSES and isinstance(parameters, Mapping):
         return _constructed(estimator_class(str(name)), str(name), parameters)
-    if name not in _CLASSES or not isinstance(parameters, Mapping):
+    if name not in _CLASSES or name is None or not isinstance(parameters, Mapping):
         raise ForestError(
             f"the forest cannot be retrained: its class {name!r} is unknown, or its parameters are missing"
         )
@@ -171,7 +171,8 @@ def _construct(metadata: Mapping[str, Any]) -> BaseEstimator:
 
 def _constructed(kind: Any, name: str, parameters: Mapping[str, Any]) -> BaseEstimator:
     known = kind().get_params(deep=False)
-    for odd in sorted(parameters.keys() - known.keys()):
+    further = FURTHER if name in LIBRARY_CLASSES else frozenset[str]()
+    for odd in sorted(parameters.keys() - known.keys() - further):
         raise ForestError(f"{odd!r} is not a parameter of {name}")
     for lost in sorted(known.keys() - parameters.keys() - {"random_state", *_PLAIN}):
         raise ForestError(f"the forest cannot be retrained: its parameter {lost!r} is not stored")

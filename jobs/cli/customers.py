@@ -70,6 +70,10 @@ def explain(
         list[float] | None,
         typer.Option(help="α of Direct-SAA, in (0, 0.5]. Repeat the option for several. Default: 0.05."),
     ] = None,
+    margin: Annotated[
+        list[float] | None,
+        typer.Option(help="Score to demand, in (0, 1], instead of α. Repeat the option for several."),
+    ] = None,
     certify: Annotated[
         bool,
         typer.Option(
@@ -124,7 +128,7 @@ def explain(
         raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
     request = Request(
-        tuple(alpha or [0.05]),
+        tuple(alpha or ()),
         naive,
         target,
         seed,
@@ -138,6 +142,7 @@ def explain(
         cutoff,
         score_of,
         decision,
+        tuple(margin or ()),
     )
     with reporting_bad_input():
         if model is not None and customers is not None:

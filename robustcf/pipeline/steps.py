@@ -191,6 +191,12 @@ def _rare(step: OneHotEncoder, i: int) -> Sequence[Any]:
 
 def _ordinal(step: OrdinalEncoder, track: Track, i: int) -> list[Track]:
     chosen = not (isinstance(step.categories, str) and step.categories == "auto")
+    gone = any(is_missing(category) for category in step.categories_[i])
+    if gone and math.isnan(float(step.encoded_missing_value)):
+        raise track.fail(
+            "missing categories become NaN, not a code; fill them with a category of their own, such as "
+            "'unknown', before the model"
+        )
     return [replace(_encoded(track, "graded" if chosen else "ordinal", step.categories_[i]), sparse=False)]
 
 

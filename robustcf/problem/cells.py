@@ -5,8 +5,8 @@ distinguishes two values of the same cell. A leaf is a box of cells.
 
 scikit-learn compares the float32 of a value with a float64 threshold. A split is therefore represented by the
 least float32 that goes right (for models that compare float64 numbers, by the least float64). Two thresholds
-between the same float32 neighbours are one split, and scikit-learn puts a value of a cell on the intended side
-of every split.
+between the same float32 neighbours are one split, and scikit-learn puts a value of a cell on the intended
+side of every split.
 
 The geometry depends only on forest and schema and is compiled once; `moves` adds the customer.
 """

@@ -63,6 +63,8 @@ def threshold(demand: Demand, n_trees: int, bar: Bar = HALF) -> float:
         return 1.0
     if demand.name == "certified":
         return bar.score
+    if demand.name == "margin" and demand.parameter is not None:
+        return max(demand.parameter, bar.least)
     if demand.alpha is None:
         return bar.least
     n, p = n_trees, least_share(n_trees, demand.alpha, bar)
@@ -89,6 +91,8 @@ def score_at(tau: float, n_trees: int, voting: str, bar: Bar) -> float:
 
     By plurality, a threshold below one half decides nothing: the lead over other classes is checked apart.
     """
+    if bar.boosting is not None:
+        return float(bar.boosting.scores(np.array([bar.margin(tau)]))[0, 1]) if tau < 1 else math.inf
     if bar.plurality and tau < bar.score:
         return math.ceil(n_trees * tau - WHOLE_VOTES) / n_trees if voting == "hard" else tau
     if voting == "hard":  # whole votes

@@ -98,6 +98,9 @@ class FullModel:
         n, bar = len(asked.trees), asked.trees.bar(claim.target)
         explained = np.arange(len(votes)) < len(asked.trees.leaf)
         needed = needed_score(self.demand, n, bar)
+        if asked.trees.boosting is not None:
+            base = asked.trees.boosting.base if claim.target == 1 else -asked.trees.boosting.base
+            return [(votes, bar.margin(threshold(self.demand, n, bar)) - base + margin)]
         found = [(np.where(explained, votes, 0.0), n * needed + margin)]
         if bar.plurality and threshold(self.demand, n, bar) < bar.score:  # the lead over each other class
             for k in range(len(asked.trees.classes)):
@@ -129,7 +132,8 @@ class FullModel:
             for column in range(schema.column_start[j], schema.column_start[j + 1]):
                 mine = [t.threshold[(t.left >= 0) & (t.feature == column)] for t in trees]
                 thresholds.append(np.unique(np.concatenate(mine)))
-            yield candidates(feature, float(self.own[j]), thresholds, ruled)
+            floats = tuple(dict.fromkeys(t.floats for t in trees))
+            yield candidates(feature, float(self.own[j]), thresholds, ruled, floats)
 
     def _feature(self, j: int) -> list[int]:
         """Add a feature's binaries: u for an ordered feature, z for a categorical."""
@@ -170,7 +174,7 @@ class FullModel:
         for node in np.flatnonzero(trees.left >= 0):
             j = int(feature_of[trees.feature[node]])
             column = trees.feature[node] - schema.column_start[j]
-            value = self.candidates[j].columns[:, column].astype(np.float32)
+            value = self.candidates[j].columns[:, column].astype(trees.floats)
             goes = np.where(np.isnan(value), trees.missing_left[node], value <= trees.threshold[node])
             found[int(node)] = j, goes.astype(bool)
         return found

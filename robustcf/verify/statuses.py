@@ -39,7 +39,7 @@ def check_statuses(sheet: Sheet) -> None:
         own = np.array([d.name == method for d in sheet.asked.demands] + [False])[sheet.method]
         sheet.note("status", (status == name) & ~own, f"only {method} gives the status {name}")
     wanted = dict.fromkeys(("distance", "objective", "score_after", "n_changed"), has)
-    wanted["predicted_validity"] = has
+    wanted["predicted_validity"] = has & (sheet.asked.trees.boosting is None)
     wanted["best_score"] = has & (status == "no_recourse")
     wanted["best_score_gap"] = wanted["best_score"]
     wanted["threshold"] = wanted["score_before"] = status != "invalid_input"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from robustcf.support.tolerances import DISTINCT_VOTES, TIE_MARGIN
+from robustcf.forest.boosted.link import Boosting
+from robustcf.support.tolerances import DISTINCT_VOTES, SCORE_ROUNDING, TIE_MARGIN
 
 BLOCK = 1_000_000  # (row, tree) pairs walked at a time
 
@@ -27,6 +28,8 @@ class Bar:
     strict: bool = True
     majority: bool = True
     classes: int = 2
+    boosting: Boosting | None = None
+    rounding: float = 0.0  # of a boosted margin
 
     @property
     def plurality(self) -> bool:
@@ -35,6 +38,14 @@ class Bar:
     @property
     def least(self) -> float:
         return 1 / self.classes if self.plurality else self.score
+
+    def margin(self, score: float) -> float:
+        """Return the boosted margin that surely gives a score, and decides for the class."""
+        assert self.boosting is not None
+        wanted = max(score, self.score)
+        if wanted >= 1:
+            return math.inf
+        return self.boosting.margin(wanted) + self.boosting.band(wanted, self.rounding)
 
     def votes(self, n_trees: int, strict: bool | None = None) -> int:
         """Return the least number of whole votes, counted with the cut-off's decimal digits."""
@@ -83,9 +94,23 @@ class Trees:
         self.feature, self.threshold = forest.feature, forest.threshold
         self.missing_left, self.leaf = forest.missing_left, forest.probabilities
         self.decision = getattr(forest, "decision", None)
+        self.boosting: Boosting | None = getattr(forest, "boosting", None)
+        self.floats: type[np.floating[Any]] = getattr(forest, "floats", np.float32)
+        self.margin_rounding = 0.0 if self.boosting is None else forest.margin_rounding
+
+    @property
+    def rounding(self) -> float:
+        """How far a score may lie from its recomputation."""
+        if self.boosting is not None:
+            return 2 * self.boosting.score_rounding(self.margin_rounding)
+        return SCORE_ROUNDING * (len(self) + 1)
 
     def bar(self, target: int) -> Bar:
         """Return the score at which the forest decides for a class."""
+        bar = self._bar(target)
+        return replace(bar, boosting=self.boosting, rounding=self.margin_rounding)
+
+    def _bar(self, target: int) -> Bar:
         if self.decision is None:
             return Bar(0.5, strict=target > 0, classes=len(self.classes))
         cut = self.decision.cutoff
@@ -106,7 +131,7 @@ class Trees:
 
         As scikit-learn, go left if float32(x) <= threshold.
         """
-        rows = X.astype(np.float32)
+        rows = X.astype(self.floats)
         node = np.tile(self.roots, len(rows))
         row = np.repeat(np.arange(len(rows)), len(self.roots))
         walking = np.flatnonzero(self.left[node] >= 0)
@@ -133,6 +158,13 @@ class Trees:
 
     def _judge(self, X: np.ndarray, targets: np.ndarray, voting: str) -> Verdict:
         leaves = self.leaves(X)
+        if self.boosting is not None:
+            margin = self.leaf[leaves, targets[:, None]].sum(axis=1)
+            margin += np.where(targets == 1, self.boosting.base, -self.boosting.base)
+            with np.errstate(over="ignore"):
+                score = 1 / (1 + np.exp(-self.boosting.scale * margin))
+            edge = score - np.array([self.bar(int(t)).score for t in targets])
+            return Verdict(score, edge, np.zeros(len(X)), edge)
         if voting == "hard":
             choice = self.leaf.argmax(axis=1)
             votes = np.stack([(choice == c).astype(np.float64) for c in range(len(self.classes))], axis=1)

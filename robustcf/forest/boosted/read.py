@@ -39,6 +39,44 @@ SURE: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     ),
     "LGBMClassifier": {"subsample_freq": (0,), "colsample_bytree": (1.0,), "boosting_type": ("gbdt",)},
 }
+# Training parameters that the libraries take besides those of their classifiers: no files, no hosts.
+FURTHER = frozenset(
+    [
+        "bagging_fraction",
+        "bagging_freq",
+        "bagging_seed",
+        "cat_smooth",
+        "data_random_seed",
+        "deterministic",
+        "eta",
+        "extra_trees",
+        "feature_fraction",
+        "feature_fraction_bynode",
+        "feature_fraction_seed",
+        "force_col_wise",
+        "force_row_wise",
+        "is_unbalance",
+        "lambda",
+        "lambda_l1",
+        "lambda_l2",
+        "linear_tree",
+        "max_bin",
+        "max_delta_step",
+        "min_data_in_bin",
+        "min_data_in_leaf",
+        "min_gain_to_split",
+        "min_sum_hessian_in_leaf",
+        "num_iterations",
+        "path_smooth",
+        "pos_bagging_fraction",
+        "neg_bagging_fraction",
+        "scale_pos_weight",
+        "seed",
+        "sigmoid",
+        "verbose",
+        "verbosity",
+    ]
+)
 NAN_FREE = ("GradientBoostingClassifier",)  # its `predict` refuses missing values
 
 
@@ -82,8 +120,8 @@ def _parameters(model: Any) -> dict[str, Any]:
             kept[name] = plain
     if hasattr(model, "do_early_stopping_"):  # "auto" depends on the number of rows
         kept["early_stopping"] = bool(model.do_early_stopping_)
-    if getattr(model, "is_categorical_", None) is not None:  # encoded rows have the categories first
-        kept["categorical_features"] = [bool(one) for one in model.is_categorical_]
+    if getattr(model, "_preprocessor", None) is not None:  # encoded rows have the categories first
+        kept["categorical_features"] = [bool(one) for one in model._is_categorical_remapped]
     return kept
 
 
