@@ -1,4 +1,4 @@
-"""The stages of a run, in order: begin or resume, plan, explain, validate, summarise, report, finish.
+"""The stages of a run: begin or resume, plan, explain, validate, summarise, judge, report, finish.
 
 `audit` and `sweep` share this sequence. Each supplies a `Work`: its inputs, its plan, and its tasks for one
 shard. To add a stage, write one function here and call it in `_run_stages`.
@@ -15,8 +15,9 @@ from typing import Any
 from .cluster.session import refuse_unshared_output, session
 from .cluster.signals import stop_if_asked
 from .cluster.tasks import Tasks
-from .inputs.config import AuditConfig, SweepConfig, config_hash
+from .inputs.config import AuditConfig, SweepConfig, config_as_json, config_hash
 from .inputs.errors import BadInput
+from .reduce.alarms import compare_with_limits
 from .reduce.reduce import reduce_run
 from .report.report import report_run
 from .run.claim import claimed
@@ -152,11 +153,20 @@ def _run_stages(run: Run, work: Work) -> int:
     _validate(run, work, to_validate)
     counts = run.journal.count(customers * work.methods)
     reduce_run(run.folder, run.manifest, run.tasks)
+    alarm = _compare_with_limits(run)
     complete = run.manifest | {"state": "complete"}
     run.manifest["report"] = report_run(run.folder, complete, run.tasks, work.previous)
     run.folder.remove("_work")
     run.journal.finish()
-    return exit_code(counts)
+    return exit_code(counts, alarm)
+
+
+def _compare_with_limits(run: Run) -> str:
+    """Return "fail" if a limit of the run is broken; a resumed run has the limits of its config now."""
+    run.journal.stop_time()
+    if isinstance(run.config, AuditConfig):
+        run.manifest["config"]["limits"] = config_as_json(run.config)["limits"]
+    return compare_with_limits(run.folder, run.manifest)
 
 
 def _missing(run: Run, work: Work) -> tuple[list[str], list[str]]:

@@ -22,7 +22,7 @@ from .benchmark import ListOptions, bench
 from .customers import demo, explain
 from .finished import export, report, verify
 from .own_files import schema, validate
-from .watching import doctor, status
+from .watching import doctor, history, status
 
 # The class of typer's usage errors. It is found through typer because some versions bundle click.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -36,7 +36,8 @@ app = typer.Typer(
 )
 app.add_typer(datasets_app, name="datasets")
 for command in (
-    demo, explain, audit, schema, sweep, status, reduce, report, verify, export, validate, reproduce, doctor,
+    demo, explain, audit, schema, sweep, status, history, reduce, report, verify, export, validate, reproduce,
+    doctor,
 ):  # fmt: skip
     app.command()(command)
 app.command(cls=ListOptions)(bench)

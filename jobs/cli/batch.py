@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Explain every rejected customer of a table, and validate the answers by retraining.
 
-    Run the same command again to resume a stopped run.
+    Run the same command again to resume a stopped run. The exit code is 3 if the run is complete but a limit
+    of the config is broken.
     """
     with reporting_failures():
         from ..audit.audit import audit as run
@@ -78,6 +79,9 @@ def reproduce(
             help="Most training rows of a forest in certified and certified-evolving. Default: all.", min=100
         ),
     ] = None,
+    customers: Annotated[
+        int, typer.Option(help="Customers of a simulation in certified and certified-evolving.", min=1)
+    ] = 5,
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
@@ -94,7 +98,7 @@ def reproduce(
 
         request = Request(
             Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier,
-            training_rows,
+            training_rows, customers,
         )  # fmt: skip
         code = run(request, address, cpus)
     for page in request.pages:

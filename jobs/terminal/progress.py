@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..cluster.signals import stop_if_asked
+from ..inputs.errors import one_line
 
 INTERVAL = 10.0
 
@@ -85,6 +86,11 @@ class _Display:
     lock = threading.RLock()
     bar: Progress | None = None
     stages = 0
+
+
+def warn(message: str) -> None:
+    """Print a warning on stderr, as one line without secrets."""
+    print(f"robustcf: warning: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 def say_waiting(lacking: str, pending: int) -> None:
