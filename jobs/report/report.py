@@ -14,7 +14,6 @@ from robustcf.report.content import AlarmLine, Doubts, Population, Since, Surviv
 from robustcf.report.method_line import Estimate
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.stats import wilson
-from robustcf.support.documents import parse_json
 
 from ..cluster.tasks import Tasks
 from ..inputs.errors import BadInput, TaskFailed
@@ -24,6 +23,7 @@ from ..run.planned import readable_shards
 from ..run.rows import Key
 from ..terminal.progress import stage
 from .groups import differences
+from .model import decision_of, is_fully_grown
 from .parts import MethodCounts, PopulationCounts, PopulationKey, ReportParts
 from .people import customers, failed_rows, slow_rows
 from .rows import look_at
@@ -81,7 +81,7 @@ def _content(
     names = {place: _name(place, several) for place in sorted(found.populations)}
     config = manifest.get("config", {})
     cohorts = config.get("customers", {}).get("cohort", ())
-    decision = _decision(run)
+    decision, grown = decision_of(run), is_fully_grown(run)
     sweep = manifest["kind"] == "sweep"
     populations = tuple(
         population(
@@ -94,6 +94,7 @@ def _content(
             sweep,
             decision,
             None if sweep else differences(run, watched_in(found.populations[p])),
+            grown,
         )
         for p in sorted(found.populations)
     )
@@ -126,29 +127,6 @@ def _alarms(run: RunFolder) -> tuple[AlarmLine, ...]:
         return ()
     kept = (alarm for alarm in found.alarms if alarm.state == "ok")
     return tuple(AlarmLine(alarm.state, alarm.text) for alarm in (*found.broken, *kept))
-
-
-def _decision(run: RunFolder) -> str | None:
-    """Return how the run's forest decides, as a sentence; None for the majority of two classes.
-
-    A sweep stores no forest. It has two classes and no cut-off.
-    """
-    if not run.exists("forest/forest.json"):
-        return None
-    try:
-        head = parse_json(run.read("forest/forest.json").decode())
-        classes, stored = head["classes"], head.get("decision")
-        if stored is None and len(classes) > 2:
-            return (
-                f"The model decides for the one of {len(classes)} classes with the highest score (plurality)."
-            )
-        if stored is None:
-            return None
-        label, words = classes[stored["class"]][1], "more than" if stored["strict"] else "at least"
-        rule = " (one against rest)" if len(classes) > 2 else ""
-        return f"The model decides for {label} at a score of {words} {stored['cutoff']:g}{rule}."
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
 
 
 def _name(place: PopulationKey, several: bool) -> str:

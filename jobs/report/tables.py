@@ -112,6 +112,7 @@ def population(
     experiment: bool = False,
     decision: str | None = None,
     differences: Differences | None = None,
+    fully_grown: bool = False,
 ) -> Population:
     """Return one population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
@@ -140,6 +141,7 @@ def population(
         means_of_all_points=experiment,
         decision=decision,
         differences=differences,
+        fully_grown=fully_grown,
     )
 
 

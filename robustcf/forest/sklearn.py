@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +102,34 @@ def _storable_parameters(model: Any) -> dict[str, Any]:
         elif isinstance(value, dict) and all(isinstance(v, int | float) for v in value.values()):
             storable[name] = [[k.item() if isinstance(k, np.generic) else k, v] for k, v in value.items()]
     return storable
+
+
+def fully_grown(estimator: Mapping[str, Any]) -> bool:
+    """Whether nothing limits the growth of the trees of a stored estimator, as by default.
+
+    >>> fully_grown({"class": "RandomForestClassifier", "parameters": {"max_depth": None}})
+    True
+    >>> fully_grown({"class": "RandomForestClassifier", "parameters": {"max_depth": 4}})
+    False
+    """
+    if estimator.get("class") not in {kind.__name__ for kind in SUPPORTED}:
+        return False
+    given = estimator.get("parameters")
+    given = given if isinstance(given, dict) else {}
+    if estimator["class"] == "BaggingClassifier" and isinstance(inner := given.get("estimator"), dict):
+        return fully_grown(inner)
+    return all(given.get(name, free) == free for name, free in _UNLIMITED.items())
+
+
+_UNLIMITED = {
+    "max_depth": None,
+    "max_leaf_nodes": None,
+    "min_samples_leaf": 1,
+    "min_samples_split": 2,
+    "min_impurity_decrease": 0.0,
+    "min_weight_fraction_leaf": 0.0,
+    "ccp_alpha": 0.0,
+}
 
 
 def build_model(forest: Forest) -> RandomForestClassifier:

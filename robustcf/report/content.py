@@ -76,6 +76,7 @@ class Population:
     groups_left_out: int = 0
     means_of_all_points: bool = False  # also of points below the threshold, as in the paper's experiment
     decision: str | None = None  # the model's cut-off, as a sentence
+    fully_grown: bool = False  # whether nothing limits the growth of the forest's trees
     differences: Differences | None = None  # between groups, for the strictest method
 
     def method(self, title: str | None) -> MethodLine | None:

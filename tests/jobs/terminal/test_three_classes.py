@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.report.report import _decision
+from robustcf_jobs.report.model import decision_of
 from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.terminal.printing import print_counterfactual
 
@@ -30,12 +30,14 @@ def test_the_terminal_says_that_the_highest_of_three_scores_decides(
 
 def test_a_report_says_which_of_two_decisions_its_forest_takes(tmp_path: Path) -> None:
     run = RunFolder(str(tmp_path))
-    assert _decision(run) is None  # a sweep keeps no forest
+    assert decision_of(run) is None  # a sweep keeps no forest
     forest = three_wines()[0]
     save_forest(forest, tmp_path / "forest")
-    assert _decision(run) == "The model decides for the one of 3 classes with the highest score (plurality)."
+    assert (
+        decision_of(run) == "The model decides for the one of 3 classes with the highest score (plurality)."
+    )
     save_forest(forest.deciding(1, rule="one-against-rest"), tmp_path / "forest")
-    assert _decision(run) == "The model decides for 1 at a score of more than 0.5 (one against rest)."
+    assert decision_of(run) == "The model decides for 1 at a score of more than 0.5 (one against rest)."
     (tmp_path / "forest" / "forest.json").write_text("[]")
     with pytest.raises(BadInput, match=r"forest\.json: does not describe a forest"):
-        _decision(run)
+        decision_of(run)
