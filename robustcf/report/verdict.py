@@ -68,8 +68,8 @@ def _grown(method: MethodLine) -> str:
     return (
         "The model itself is the obstacle: its trees are fully grown, so each repeats its own rows, and the "
         f"score of one forest says little about the next ({found} of the changes of {method.title} still "
-        f"work, the target is {target}). What helps: limit the trees (max_depth, or min_samples_leaf of 5 and "
-        "more) and compare the accuracy, or ask for certified changes (method “certified”)."
+        f"work, the target is {target}). What helps: limit the trees (max_depth, or min_samples_leaf of 5 "
+        "and more) and compare the accuracy, or ask for certified changes (method “certified”)."
     )
 
 
