@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods.alternatives import Levers
+from robustcf.methods.base import refuse_dependent_trees
 from robustcf.methods.joint import joint_tests
 
 from ..cluster.session import cpus_of
@@ -97,6 +98,7 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
     """Raise errors that would affect every row before anything is written."""
     check_forest(question.methods, question.voting, len(forest.classes))
+    refuse_dependent_trees(question.methods, forest, config.model.voting)
     without_training = [method for method in question.methods if not method.needs_training]
     if len(without_training) < len(question.methods) and config.training is None:
         raise BadInput("a method needs training rows; name them under [training]")

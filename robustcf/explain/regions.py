@@ -62,6 +62,8 @@ class Region:
 def region_of(explainer: Explainer, row: Row, cf: Counterfactual) -> Region | None:
     """Return the region around an answer that works; None if the time limit was reached.
 
+    The result is also None if the scores of other classes decide too: a plurality below one half.
+
     Parameters
     ----------
     explainer : Explainer
@@ -78,6 +80,9 @@ def region_of(explainer: Explainer, row: Row, cf: Counterfactual) -> Region | No
     customer = alone.customer(row)
     assert customer is not None  # the answer works, so the row was rejected
     after = read_rows(rules_free, cf.point, missing=True).numbers[0]
+    family: Any = alone.family
+    if family.leads(customer.target, family.demands(customer.target, alone.methods)).demand:
+        return None
     return _Box(alone, customer, after).grown()
 
 
@@ -88,6 +93,7 @@ class _Box:
         family: Any = explainer.family
         self.family: Thresholds = family
         self.explainer, self.before, self.after = explainer, customer.numbers, after
+        self.target = customer.target
         self.demand = self.family.demands(customer.target, explainer.methods)[0]
         self.demanded = self.family.forest.demanded(explainer.methods[0].threshold, customer.target)
         geometry = self.family.geometry
@@ -167,5 +173,5 @@ class _Box:
         against = 0
         if problem.n_trees:
             against = highest_score(problem, self.explainer.engine, self.explainer.limits).at_most
-        forest, voting = self.family.forest, self.family.voting
-        return score_of(most - against + folded, len(forest), voting)
+        family = self.family
+        return score_of(most - against + folded, family.forest, self.target, family.voting)

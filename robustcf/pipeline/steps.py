@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from robustcf.schema.coding import Operation
 from robustcf.schema.feature import SchemaError, native
@@ -84,7 +84,10 @@ def follow(step: Any, tracks: Sequence[Track], path: str = "") -> list[Track]:
         if type(step) is kind:
             return [made for i, track in enumerate(here) for made in reader(step, track, i)]
     names = ", ".join(repr(track.name) for track in here[:3]) + (", ..." if len(here) > 3 else "")
-    known = ", ".join(kind.__name__ for kind in _READERS)
+    known = ", ".join(
+        f"{kind.__name__} (without a function)" if kind is FunctionTransformer else kind.__name__
+        for kind in _READERS
+    )
     raise SchemaError(
         f"step {path!r}, column {names}: {type(step).__name__} is not supported; supported steps are {known}"
     )
@@ -191,6 +194,12 @@ def _rare(step: OneHotEncoder, i: int) -> Sequence[Any]:
 
 def _ordinal(step: OrdinalEncoder, track: Track, i: int) -> list[Track]:
     chosen = not (isinstance(step.categories, str) and step.categories == "auto")
+    gone = any(is_missing(category) for category in step.categories_[i])
+    if gone and math.isnan(float(step.encoded_missing_value)):
+        raise track.fail(
+            "missing categories become NaN, not a code; fill them with a category of their own, such as "
+            "'unknown', before the model"
+        )
     return [replace(_encoded(track, "graded" if chosen else "ordinal", step.categories_[i]), sparse=False)]
 
 
@@ -203,8 +212,14 @@ def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track
 
 
 def _unchanged(step: FunctionTransformer, track: Track, i: int) -> list[Track]:
+    if getattr(step.func, "func", None) is check_array:  # in scikit-learn's own boosting: nothing changes
+        return [track]
     if step.func is not None:
-        raise track.fail(f"the function {getattr(step.func, '__name__', step.func)!r} is not supported")
+        name = getattr(step.func, "__name__", step.func)
+        raise track.fail(
+            f"the function {name!r} cannot be followed, only a FunctionTransformer without a function; trees "
+            "need no rising function of one column, so train without it, or apply it to the table first"
+        )
     return [track]
 
 

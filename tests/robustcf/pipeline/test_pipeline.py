@@ -314,7 +314,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "log": (
         [("log", make_pipeline(FunctionTransformer(np.log1p), MinMaxScaler()), ["income"])],
-        "step 'prepare/log/functiontransformer', column 'income': the function 'log1p' is not supported",
+        "step 'prepare/log/functiontransformer', column 'income': the function 'log1p' cannot be followed",
     ),
     "twice": (
         [("one", MinMaxScaler(), ["age"]), ("two", StandardScaler(), ["age"])],
