@@ -100,6 +100,13 @@ def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> 
     return majority & (votes >= n * tau - 1e-9)
 
 
+def flips(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
+    """Whether scores of all classes decide for class c and reach τ."""
+    if scores.shape[1] > 2:
+        return wins(scores, tau, c, n, voting)
+    return reaches(scores[:, c], tau, n, voting, c == 0)
+
+
 def wins(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
     """Whether class c has the most votes (the first class on a tie) and a score of τ.
 
@@ -137,10 +144,8 @@ def solve_by_hand(world: World) -> Truth:
     scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
     score = scores[:, c]
     for tau in world.taus:
-        if world.cut is None and len(forest.classes) > 2:
-            ok = wins(scores, tau, c, len(forest), world.voting)
-        elif world.cut is None:
-            ok = reaches(score, tau, len(forest), world.voting, c == 0)
+        if world.cut is None:
+            ok = flips(scores, tau, c, len(forest), world.voting)
         elif world.voting == "soft":
             ok = score >= max(tau, world.cut.least(target) + 1e-9) - 1e-12
         else:
