@@ -45,6 +45,7 @@ class Track:
     - `fill`: the value that replaced a missing value before encoding.
     - `observed`: the range that a scaler was fitted on, in original units.
     - `sparse`: whether the column is now part of a sparse matrix.
+    - `takes_others`: whether the encoder accepts words that it was not fitted on.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Track:
     categories: tuple[Any, ...] = ()
     observed: tuple[float, float] | None = None
     sparse: bool = False
+    takes_others: bool = False
 
     @property
     def fills_missing(self) -> bool:
@@ -177,7 +179,8 @@ def _impute(step: SimpleImputer, track: Track, i: int) -> list[Track]:
 
 
 def _one_hot(step: OneHotEncoder, track: Track, i: int) -> list[Track]:
-    made = replace(_encoded(track, "one-hot", step.categories_[i]), sparse=bool(step.sparse_output))
+    made = _encoded(track, "one-hot", step.categories_[i], accepts=step.handle_unknown != "error")
+    made = replace(made, sparse=bool(step.sparse_output))
     rare = _rare(step, i)
     columns = len(made.categories) - max(len(rare) - 1, 0)
     if step.drop_idx_ is not None and step.drop_idx_[i] is not None:
@@ -200,15 +203,21 @@ def _ordinal(step: OrdinalEncoder, track: Track, i: int) -> list[Track]:
             "missing categories become NaN, not a code; fill them with a category of their own, such as "
             "'unknown', before the model"
         )
-    return [replace(_encoded(track, "graded" if chosen else "ordinal", step.categories_[i]), sparse=False)]
+    accepts = step.handle_unknown != "error" and math.isfinite(float(step.unknown_value))
+    made = _encoded(track, "graded" if chosen else "ordinal", step.categories_[i], accepts=accepts)
+    return [replace(made, sparse=False)]
 
 
-def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track:
+def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any], accepts: bool) -> Track:
     if track.encoder is not None:
         raise track.fail("is encoded twice, which is not supported")
     if any(name != "fill" for name, _ in track.operations):
         raise track.fail("is scaled before it is encoded, which is not supported")
-    return replace(track, encoder=encoder, categories=tuple(native(v) for v in categories))
+    known = tuple(native(v) for v in categories)
+    words = all(isinstance(v, str) or is_missing(v) for v in known)  # other types cannot be told apart safely
+    return replace(
+        track, encoder=encoder, categories=known, takes_others=accepts and words and encoder != "graded"
+    )
 
 
 def _unchanged(step: FunctionTransformer, track: Track, i: int) -> list[Track]:

@@ -101,6 +101,13 @@ def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> 
     return majority & (votes >= n * tau - 1e-9)
 
 
+def flips(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
+    """Whether scores of all classes decide for class c and reach τ."""
+    if scores.shape[1] > 2:
+        return wins(scores, tau, c, n, voting)
+    return reaches(scores[:, c], tau, n, voting, c == 0)
+
+
 def wins(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
     """Whether class c has the most votes (the first class on a tie) and a score of τ.
 
@@ -135,10 +142,8 @@ class Everything:
         """Which points reach a threshold and flip the decision."""
         forest = world.forest
         n = len(forest)
-        if world.cut is None and len(forest.classes) > 2:
-            return wins(self.scores, tau, self.place, n, world.voting)
         if world.cut is None:
-            return reaches(self.score, tau, n, world.voting, self.place == 0)
+            return flips(self.scores, tau, self.place, n, world.voting)
         if world.voting == "soft":
             return self.score >= max(tau, world.cut.least(self.target) + 1e-9) - 1e-12
         ok = world.cut.reached(self.scores, self.target, forest.classes, n)
