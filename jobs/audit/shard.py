@@ -14,10 +14,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from robustcf import Counterfactual, Forest, FreshForests, Judge, Schema
+from robustcf import Counterfactual, Explainer, Forest, FreshForests, Judge, Schema
 from robustcf.schema.encode import Rows, encode, read_rows
+from robustcf.solve import get_engine
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
+from ..cluster.metrics import observe_solving
 from ..inputs.model_file import ModelFile, judge_of
 from ..run.columns import COUNTERFACTUALS, as_table
 from ..run.folder import RunFolder
@@ -25,9 +27,11 @@ from ..run.manifest import ShardDone
 from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
 from ..run.rows import answer_starts, as_row, distinct, row_keys
+from .favourable import favourable_answers, is_favourable
 from .publish import Lines, publish
+from .ranges import RangeFile, bounds, read_range
 from .rejudge import Copied, rejected
-from .scan import COHORT, FEATURE, ID, read_range
+from .scan import COHORT, FEATURE, ID
 
 BATCH = 512  # customers explained at a time
 
@@ -41,12 +45,13 @@ class AuditJob:
     question: Question
     schema: Schema
     cohort: tuple[str, ...]
-    pieces: tuple[str, ...]
+    files: tuple[RangeFile, ...]
     bits: int
     answer_keys: tuple[str, ...]
     previous: Previous | None = None
     fingerprint: str = ""  # of the run, see `run_fingerprint`
     file: ModelFile | None = None
+    pilots: pa.Table | None = None  # answers of the pilot, with the digest of the customer's row as their id
 
     @property
     def judge(self) -> Judge | None:
@@ -55,6 +60,11 @@ class AuditJob:
         Each process opens it once.
         """
         return None if self.file is None else judge_of(self.file, self.schema)
+
+
+def load_solver(name: str) -> None:
+    """Load the libraries and compiled kernels of this module and of a solver; the tasks then find them."""
+    get_engine(name)
 
 
 def first_training_rows(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -67,15 +77,19 @@ def explain_shard(
 ) -> ShardDone:
     """Explain the customers in the shard's range of hashes and publish their rows."""
     begin = time.time()
-    low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
-    tables = read_range(job.run, job.pieces, low, high)
+    place = number * len(job.files) >> job.bits
+    tables = read_range(job.run, job.files[place], *bounds(number, job.bits))
     frame, ids, cohorts = customers_of(job, tables)
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
     first, distinct_of = distinct(read.numbers, usable)
     answers = _Answers(job, forest, training, fresh or (), frame, read, usable, first)
+    if job.judge is None:  # the customers' own model decides on raw rows, in the guarded process
+        answers.answer_favourable()
     if job.previous is not None:
         answers.use_earlier(number)
+    if job.pilots is not None:
+        answers.use_pilots(job.pilots)
     answers.solve_rest()
     lines = Lines(answers.table, answers.at[distinct_of], answers.solved, answers.copied)
     return publish(job, number, lines, ids, cohorts, row_keys(read.numbers), begin)
@@ -91,6 +105,26 @@ def customers_of(
     ids = [i for t in tables for i in t[ID].to_pylist()]
     cohorts = [[v for t in tables for v in t[COHORT + name].to_pylist()] for name in job.cohort]
     return frame.set_axis(names, axis=1), ids, cohorts
+
+
+def answers_table(
+    job: AuditJob, forest: Forest, answers: Sequence[Counterfactual], instance_id: str
+) -> pa.Table:
+    """Return answers as rows of `counterfactuals`, without cohorts."""
+    made = [
+        as_row(
+            cf,
+            job.schema,
+            dataset=job.dataset,
+            simulation=0,
+            instance_id=instance_id,
+            cohort={},
+            voting=job.question.voting,
+            n_trees=len(forest),
+        )
+        for cf in answers
+    ]
+    return as_table(made, COUNTERFACTUALS)
 
 
 class _Answers:
@@ -119,11 +153,29 @@ class _Answers:
         self.at = np.full((len(first), len(job.question.methods)), -1, dtype=np.int64)
         self.solved = self.copied = 0
 
+    def answer_favourable(self) -> None:
+        """Answer all customers whose decision is already favourable."""
+        question, schema = self.job.question, self.job.schema
+        rows = np.flatnonzero(self.usable[self.first])
+        rows = rows[is_favourable(self.forest, question, encode(schema, self.numbers[self.first[rows]]))]
+        if not len(rows):
+            return
+        numbers, one = self.numbers[self.first[rows]], self.first[rows[:1]]
+        found = self._explainer().explain_many(self.frame.iloc[one], read=self.read.take(one))
+        self.at[rows] = self.length + np.arange(len(rows) * len(found)).reshape(len(rows), -1)
+        self._add(favourable_answers(self.forest, question, schema, numbers, self._table(found)))
+
+    def _explainer(self, methods: Sequence[Any] | None = None) -> Explainer:
+        job = self.job
+        return explainer_for(
+            job.question, self.forest, job.schema, self.training, methods, job.judge, self.fresh
+        )
+
     def use_earlier(self, number: int) -> None:
         """Copy the previous run's answers that still hold; keep points that still work."""
         job = self.job
         assert job.previous is not None
-        open_rows = [d for d, i in enumerate(self.first) if self.usable[i]]
+        open_rows = [d for d, i in enumerate(self.first) if self.usable[i] and self.at[d, 0] < 0]
         if not open_rows:
             return
         encoded = encode(job.schema, self.numbers[self.first[open_rows]])
@@ -207,23 +259,30 @@ class _Answers:
             self.at[pair] = -1
             self.copied -= 1
 
+    def use_pilots(self, table: pa.Table) -> None:
+        """Take the answers that the pilot found for customers of this shard."""
+        usable = [d for d, i in enumerate(self.first) if self.usable[i]]
+        keys = row_keys(self.numbers[self.first[usable]])
+        row_of = {key.hex(): d for d, key in zip(usable, keys, strict=True)}
+        starts, names = answer_starts(table), table["instance_id"].to_pylist()
+        methods = len(self.job.question.methods)
+        taken: list[int] = []
+        for k, (start, end) in enumerate(pairwise([*starts.tolist(), len(table)])):
+            d, j = row_of.get(names[start]), k % methods
+            if d is not None and self.at[d, j] < 0:
+                self.at[d, j] = self.length + len(taken)
+                self.solved += j == 0
+                taken += range(start, end)
+        if taken:
+            self._add(table.take(taken))
+
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for d in range(len(self.first)):
-            methods = tuple(int(j) for j in np.flatnonzero(self.at[d] < 0))
-            if methods:
-                missing[methods].append(d)
+        for d in np.flatnonzero((self.at < 0).any(axis=1)).tolist():
+            missing[tuple(np.flatnonzero(self.at[d] < 0).tolist())].append(d)
         for methods, rows in missing.items():
             chosen = [self.job.question.methods[j] for j in methods]
-            explainer = explainer_for(
-                self.job.question,
-                self.forest,
-                self.job.schema,
-                self.training,
-                chosen,
-                self.job.judge,
-                self.fresh,
-            )
+            explainer = self._explainer(chosen)
             batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
             limits = allowance(self.job.question, chosen)
             for part, answer in guarded(partial(self._solve, explainer), batches, limits):
@@ -233,6 +292,7 @@ class _Answers:
                 places = self.length + answer_starts(answer).reshape(len(part), -1)
                 self.at[np.ix_(part, methods)] = places
                 statuses = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
+                observe_solving(seconds for seconds in answer["seconds"].to_pylist() if seconds)
                 self.solved += sum(s not in ("already_favourable", "invalid_input") for s in statuses)
                 self._add(answer)
 
@@ -252,20 +312,7 @@ class _Answers:
 
     def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:
         """Return the answers as a table, without the customers' ids and cohorts."""
-        made = [
-            as_row(
-                cf,
-                self.job.schema,
-                dataset=self.job.dataset,
-                simulation=0,
-                instance_id="",
-                cohort={},
-                voting=self.job.question.voting,
-                n_trees=len(self.forest),
-            )
-            for cf in answers
-        ]
-        return as_table(made, COUNTERFACTUALS)
+        return answers_table(self.job, self.forest, answers, "")
 
     @property
     def table(self) -> pa.Table:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..cluster.signals import at_once
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input, reporting_failures
 from .options import Cutoff, Depth, ScoreOf, Seed, Solver, TimeLimit, Trees, TrustPickle, check_cutoff
@@ -131,7 +132,7 @@ def explain(
         score_of,
         alternatives,
     )
-    with reporting_bad_input():
+    with at_once(), reporting_bad_input():
         if model is not None and customers is not None:
             rows = None if training is None or label is None else Training(training, label)
             whom = Customer(customers, row, customer, id_column)

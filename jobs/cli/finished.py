@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..cluster.signals import at_once
 from ..inputs.errors import BadInput, reporting_bad_input
 from .options import Run, TrustPickle
 
@@ -83,7 +84,9 @@ def verify(
     if no_customers and retrain is not None:
         raise BadInput("--no-customers cannot be combined with --retrain, which reads the training rows")
     own = Auditor(customers, forest, config, not no_customers, trust_pickle)
-    raise typer.Exit(check(run, own, challenge(resolve, attack, seed, limit), retraining(retrain, seed)))
+    with at_once():
+        code = check(run, own, challenge(resolve, attack, seed, limit), retraining(retrain, seed))
+    raise typer.Exit(code)
 
 
 def export(

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from ..inputs.config import SolverChoice
 from ..inputs.errors import BadInput, TaskFailed
 from .capacity import LOOK, Capacity
+from .metrics import set_pending
 from .retries import RETRIES, TRANSIENT, retried_by_ray
 from .signals import stop_if_asked
 from .threads import pinned
 
 T = TypeVar("T")
+MOST_WARMED = 64
 END: Any = object()  # stands for the end of an iterator
 
 
@@ -55,6 +57,14 @@ class Tasks:
             self._solving.add(ref)
         return ref
 
+    def warm_up(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Start a task for each CPU (or more) that is there now, and do not wait for them.
+
+        They start the workers and load libraries while the driver prepares the run.
+        """
+        for _ in range(min(self.capacity.at_once, MOST_WARMED)):
+            self.start(function, *arguments)
+
     def run(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -75,6 +85,7 @@ class Tasks:
         while True:
             while len(pending) < self.capacity.window and (item := next(todo, END)) is not END:
                 pending[start(item)] = item
+            set_pending(len(pending))
             if not pending:
                 return
             yield from self._ended(pending)

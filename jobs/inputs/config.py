@@ -41,6 +41,7 @@ from .field_types import (
     Voting,
     refuse_many_shards,
 )  # fmt: skip
+from .limits import Limits
 from .method_tables import check_certificates, methods_of, refuse_evolving
 from .secrets import without_secrets
 from .validation_error import first_problem
@@ -165,6 +166,7 @@ class AuditConfig:
     shard: Sharding = field(default_factory=Sharding)
     previous: Address | None = None
     keep_valid: StrictBool = False
+    limits: Limits | None = None
     alternatives: Count = 1
     levers: dict[StrictStr, tuple[StrictStr, ...]] = field(default_factory=dict)
     seed: Annotated[StrictInt, Field(ge=0)] = 0
@@ -178,7 +180,19 @@ class AuditConfig:
             raise ValueError("keep_valid needs a previous run")
         if "evolving" in self.validation.scenarios and self.training and self.training.later is None:
             raise ValueError("scenario 'evolving' needs the rows collected since: set training.later")
+        self._check_limits()
         return self
+
+    def _check_limits(self) -> None:
+        """Refuse a limit on a figure that this run cannot measure."""
+        limits = self.limits or Limits()
+        for figure, limit, there, needed in (
+            ("validity", limits.validity, self.training, "[training]"),
+            ("survival", limits.survival, self.previous, "a previous run"),
+            ("group_difference", limits.group_difference, self.customers.cohort, "customers.cohort"),
+        ):
+            if limit is not None and not there:
+                raise ValueError(f"limits: {figure} needs {needed}")
 
 
 @dataclass(frozen=True, config=SETTINGS)
@@ -283,7 +297,7 @@ def _cleaned(value: Any) -> Any:
 def config_hash(config: Any) -> str:
     """Return the SHA-256 of all settings that decide the rows.
 
-    The output address, the shards and the workers' resources do not decide the rows.
+    The output address, the limits, the shards and the workers' resources do not decide the rows.
     """
     return stored_config_hash(config_as_json(config))
 
@@ -291,7 +305,7 @@ def config_hash(config: Any) -> str:
 def stored_config_hash(stored: dict[str, Any]) -> str:
     """Return the `config_hash` of a config stored in a manifest."""
     decisive = {**stored, "solver": dict(stored["solver"])}
-    for key in ("output", "shared", "shard"):
+    for key in ("output", "shared", "shard", "limits"):
         decisive.pop(key, None)
     for key in ("memory_limit", "threads", "affinity", "licence"):
         decisive["solver"].pop(key, None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +21,8 @@ from robustcf.stats import bin_of, exact_sums
 
 from ..run.advice import advice_rows
 from ..run.folder import RunFolder
-from ..run.reader import read_shard
+from ..run.groups import crossed_name, crossed_value
+from ..run.reader import at_once, open_shard, read_shard
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
@@ -63,8 +66,10 @@ class Part:
     changed: int = 0
     common: int = 0
     distance_common: int = 0
+    threshold: float | None = None  # the highest of the rows
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: Counter[int] = field(default_factory=Counter)
+    distances: Counter[int] = field(default_factory=Counter)  # of the rows that reach the threshold, by bin
     simulation_points: Counter[int] = field(default_factory=Counter)
     simulation_distance: Counter[int] = field(default_factory=Counter)
     scenarios: dict[str, Validity] = field(default_factory=dict)
@@ -76,6 +81,7 @@ class Part:
             own = getattr(self, kind)
             for name, validity in getattr(other, kind).items():
                 own.setdefault(name, Validity()).add(validity)
+        self.threshold = max((t for t in (self.threshold, other.threshold) if t is not None), default=None)
         add_counts(self, other)
 
 
@@ -109,23 +115,26 @@ def partial_of(
     paper.
     """
     total: dict[Group, Part] = {}
-    for shard in shards:
-        table = read_shard(run, "counterfactuals", shard, _COLUMNS)
+    for shard, (table, validation) in zip(shards, at_once(run, partial(_read, run), shards), strict=True):
         if not len(table):
             continue
-        valid = dict(_validations(run, shard, table))
+        valid = {} if validation is None else dict(_validations(shard, table, validation))
         for codes, groups in _groupings(table, cohorts):
             merge(total, _parts(table, codes, groups, valid, n_methods, advice_only))
     return total
 
 
 def _groupings(table: pa.Table, cohorts: Sequence[str]) -> Iterator[tuple[np.ndarray, list[Group]]]:
-    """Yield the groups by method, then by method and value of each cohort column."""
+    """Yield the groups by method, by value of each cohort column, and by values of any two columns."""
     keys = table.select(list(KEY)).to_pandas()
     yield _codes(keys.assign(cohort="", cohort_value=""))
-    for name in cohorts:
-        values = pc.map_lookup(table["cohort"].combine_chunks(), name, "first").to_pandas()
-        yield _codes(keys.assign(cohort=name, cohort_value=values.to_numpy()))
+    column = table["cohort"].combine_chunks()
+    values = {name: pc.map_lookup(column, name, "first").to_pylist() for name in cohorts}
+    for name, own in values.items():
+        yield _codes(keys.assign(cohort=name, cohort_value=own))
+    for (one, mine), (other, theirs) in combinations(values.items(), 2):
+        both = [crossed_value(a, b) for a, b in zip(mine, theirs, strict=True)]
+        yield _codes(keys.assign(cohort=crossed_name(one, other), cohort_value=both))
 
 
 def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
@@ -138,11 +147,17 @@ def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
     return codes, keys
 
 
-def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
+def _read(run: RunFolder, shard: str) -> tuple[pa.Table, pa.Table | None]:
+    """Return a shard's counterfactuals and, if there are any, their validations."""
+    table = read_shard(run, "counterfactuals", shard, _COLUMNS)
+    if not len(table) or (file := open_shard(run, "validation", shard)) is None:
+        return table, None
+    with file:
+        return table, file.read(columns=["instance_id", "scenario", "valid"])
+
+
+def _validations(shard: str, table: pa.Table, validation: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
     """Yield per scenario which (row with a point, forest) pairs are valid."""
-    if not run.exists(f"validation/{shard}"):
-        return
-    validation = read_shard(run, "validation", shard, ["instance_id", "scenario", "valid"])
     ids = table.filter(table["distance"].is_valid())["instance_id"]
     for name in sorted(set(validation["scenario"].unique().to_pylist())):
         own = validation.filter(pc.equal(validation["scenario"], name))
@@ -195,11 +210,17 @@ def _parts(
     solved = ~status.isin(_UNSOLVED).to_numpy()
     for (g, number), count in _pairs(codes[solved], bin_of(seconds[solved])):
         parts[g].seconds[number] += count
+    for (g, number), count in _pairs(codes[works], bin_of(distance[works])):
+        parts[g].distances[number] += count
     for (g, number), count in _pairs(codes[point], simulation[point]):
         parts[g].simulation_points[number] += count
     both, of = _combined(codes[point], simulation[point])
     for k, total in enumerate(exact_sums(distance[point], both, len(of))):
         parts[of[k][0]].simulation_distance[of[k][1]] += total
+    threshold = table["threshold"].to_numpy().astype(np.float64)
+    highest = pd.Series(threshold).groupby(codes).max()  # of the groups 0, 1, ...
+    for part, most in zip(parts, highest, strict=True):
+        part.threshold = None if np.isnan(most) else float(most)
     for name, matrix in valid.items():
         for kind, rows in zip(SCENARIOS, (point, works, certified), strict=True):
             found = [Validity() for _ in parts]

@@ -50,7 +50,7 @@ OptionalCount = Annotated[Count | None, MayBeMissing]
 Counts = Annotated[Mapping[StrictStr, Count] | None, MayBeMissing]
 Text = Annotated[StrictStr | None, MayBeMissing]
 Texts = Annotated[Mapping[StrictStr, StrictStr] | None, MayBeMissing]
-Piece = Annotated[StrictStr, Field(pattern=r"^_work/rows-[0-9]{5,}-[0-9]{4,}\.arrow$")]
+Piece = Annotated[StrictStr, Field(pattern=r"^_work/(rows-[0-9]{5,}-[0-9]{4,}|range-[0-9]{5,})\.arrow$")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,21 @@ class Plan:
     pieces: tuple[Piece, ...]
     denied: OptionalCount = None
     invalid: OptionalCount = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The levels of one figure."""
+
+    warn: StrictFloat | None
+    fail: StrictFloat | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """The part of an audit's config that must have its shape before a reader uses it."""
+
+    limits: Mapping[StrictStr, Limit | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +163,14 @@ class Manifest:
     validation: Text = None
     seeds: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
     report: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
+    alarms: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
+    began: Annotated[StrictFloat | None, MayBeMissing] = None  # seconds since 1970
+    seconds: Annotated[StrictFloat | None, MayBeMissing] = None  # of work, without pauses
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditManifest(Manifest):
+    config: AuditSettings  # type: ignore[assignment]
     forest_hash: StrictStr
     schema_hash: StrictStr
     data_hash: Text = None

@@ -15,13 +15,17 @@ from robustcf.verify.findings import short
 from robustcf.verify.rows import Checked
 
 from ..inputs.errors import BadInput
+from ..run.alarms import limits_of
 from ..run.columns import COUNTERFACTUALS, ROW_KEYS, VALIDATION
 from ..run.folder import require_run
+from ..run.groups import CROSSED
 from ..terminal.progress import stage
+from .alarms import check_alarms
 from .alternatives import check_alternatives, nearest_rows
 from .auditor import NO_OWN_INPUTS, Auditor, Inputs
 from .certificates import Certificates
 from .customers import CustomerTable
+from .groups import check_groups, with_intersections
 from .input import DataSets, NoSource, Source
 from .manifest import check_digests, check_listing
 from .records import Records, Unit, Unreadable
@@ -119,7 +123,11 @@ class _Verification:
         notes = self.done.notes
         if self.complete:
             self.check_counts()
+            check_groups(records, self.tally)
+            self.tally.forget(CROSSED)
             check_summary(records.run, manifest, self.tally, self.findings)
+            if records.kind == "audit":
+                check_alarms(records, self.tally)
             notes += source.finish()
         else:
             notes.append("counts, summary and customers: a file needed for these checks cannot be read")
@@ -127,6 +135,8 @@ class _Verification:
         notes += [f"{what}: {n:,} rows" for what, n in self.findings.unchecked.items() if n]
         if records.measured:
             notes.append("the validation forests' decisions: these forests are not stored")
+        if "seconds" in limits_of(manifest):
+            notes.append("the run time: only the manifest has it")
         for name in sorted({d.name for d in records.demands if d.foreign is not None}):
             notes.append(f"the threshold of {name}: it is the one that the method's own package computes")
         if self.retraining is not None:
@@ -227,7 +237,7 @@ class _Verification:
                 block.frame[near],
                 checked.method[near],
                 keys,
-                {column: values[near] for column, values in cohorts.items()},
+                with_intersections({column: values[near] for column, values in cohorts.items()}),
                 {scenario: (good[near], pairs[near]) for scenario, (good, pairs) in here.items()},
             )
             source.add(unit.dataset, unit.simulation, block.frame, cohorts, checked)

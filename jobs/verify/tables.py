@@ -114,7 +114,8 @@ def certificates_of(table: pa.Table) -> dict[str, np.ndarray] | None:
 def cohorts_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the values of each cohort column, one per row."""
     column = table["cohort"].combine_chunks()
-    return {name: pc.map_lookup(column, name, "first").to_pandas().to_numpy(dtype=object) for name in names}
+    found = {name: pc.map_lookup(column, name, "first").to_pylist() for name in names}
+    return {name: np.array(values, dtype=object) for name, values in found.items()}  # None where it is null
 
 
 def check_validation(
