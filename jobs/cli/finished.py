@@ -134,6 +134,10 @@ def export(
     valid_until: Annotated[
         str | None, typer.Option(help="Until when the customers' files are valid; printed as given.")
     ] = None,
+    decision_name: Annotated[
+        str | None,
+        typer.Option(help="What the favourable decision is called, such as approved. Default: its label."),
+    ] = None,
     customers: Annotated[
         str | None,
         typer.Option(metavar="TABLE", help="The customer table, if it is not where the run read it."),
@@ -172,6 +176,7 @@ def export(
         max_reasons,
         reason_order == "table",
         valid_until,
+        decision_name,
     )
     with reporting_bad_input():
         typer.echo(write(run, options, customer, denied=denied, card=card))

@@ -30,6 +30,7 @@ class LetterOptions:
     most_reasons: int = 4
     in_table_order: bool = False
     valid_until: str | None = None
+    wanted: str | None = None
 
 
 def write(address: str, options: LetterOptions, customer: str | None, *, denied: bool, card: bool) -> str:
@@ -80,7 +81,9 @@ def write_text(path: Path, text: str) -> None:
 def _opened(address: str, options: LetterOptions) -> tuple[AuditRun, Writer]:
     run = AuditRun(address, options.customers)
     reasons = Reasons() if options.reasons is None else read_reasons(options.reasons, run.schema.names)
-    wording = Wording(reasons, options.most_reasons, options.in_table_order, options.valid_until)
+    wording = Wording(
+        reasons, options.most_reasons, options.in_table_order, options.valid_until, options.wanted
+    )
     return run, Writer(run, chosen_method(run, options.methods, options.alphas), wording)
 
 

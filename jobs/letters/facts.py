@@ -33,12 +33,13 @@ NOT_PROMISED = (
 
 @dataclass(frozen=True)
 class Wording:
-    """The user's choices: reason codes and their order, how many reasons, and until when the file holds."""
+    """The user's choices: reasons and their order, until when the file holds, names of decisions."""
 
     reasons: Reasons
     most_reasons: int = 4
     in_table_order: bool = False
     valid_until: str | None = None
+    wanted: str | None = None  # what the favourable decision is called; by default its label
     blockers_limit: float = 10.0
 
 
@@ -68,7 +69,7 @@ class Writer:
         facts: dict[str, Any] = {
             "customer": person.id,
             "decision": outcome.get(first["status"], "denied"),
-            "wanted": str(self.run.target),
+            "wanted": self.wording.wanted or str(self.run.target),
             "score": first["score_before"],
             "cutoff": first["cutoff"],
             "method": self.method.title,

@@ -47,7 +47,7 @@ def render(facts: dict[str, Any], form: Format, template: str | None = None) -> 
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     try:
         return _compiled(form, template).render(**facts, style=style, policy=policy)
-    except TemplateError as error:
+    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise BadInput(f"{template or BUILT_IN[form]}: {error}") from None
 
 
