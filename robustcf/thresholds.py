@@ -7,6 +7,7 @@ import operator
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, get_args, overload
 
 import numpy as np
@@ -286,6 +287,7 @@ def trees_needed(
     return next(n for n in range(max(1, sizes[most] - _WINDOW), sizes[most] + 1) if enough(n))
 
 
+@lru_cache(maxsize=1024)  # asked again for every row
 def _one_minus_p_star(n_trees: int, alpha: float, cutoff: float | Cutoff) -> float:
     n, k = _counts(n_trees, cutoff)
     if not 0 < alpha < 1:

@@ -45,10 +45,11 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import MOST_PILOTS, pilot
+from .pilot import MOST, pilot
 from .plan import FirstPass
+from .ranges import RangeFile
 from .scan import columns_of
-from .shard import AuditJob, explain_shard
+from .shard import AuditJob, explain_shard, load_solver
 from .survival import not_copied, survival
 
 NOTHING_COMPARED = "nothing was copied and no earlier recourse was tested"
@@ -137,6 +138,7 @@ class AuditWork(Work):
         self.training_ref: Any = None
         self.fresh_ref: Any = None
         self.pilots: pa.Table | None = None
+        self.files: tuple[RangeFile, ...] = ()  # of the rows, as the shards read them
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -148,6 +150,7 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
+        run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)
@@ -161,7 +164,9 @@ class AuditWork(Work):
             self.forest_ref,
         )
         if "plan" not in manifest:
-            manifest |= self.first_pass.plan(self.config.shard, partial(self._pilot, run), settle)
+            pilot = partial(self._pilot, run)
+            planned, self.files = self.first_pass.plan(self.config.shard, pilot, settle)
+            manifest |= planned
         else:
             settle(manifest["plan"].get("denied", 0))
         self.numbers = {shard_name(k): k for k in range(2 ** manifest["plan"]["bits"])}
@@ -205,14 +210,14 @@ class AuditWork(Work):
         ]
         run.refuse_change("answer_keys", noted, "what determines the answers has")
 
-    def _pilot(self, run: Run, plan: dict[str, Any]) -> float:
+    def _pilot(self, run: Run, rejected: list[pa.Table]) -> float:
         """Return the measured seconds per rejected customer."""
-        job_ref = run.tasks.put(self._job(run, plan))
-        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run))
-        count = max(1, min(MOST_PILOTS, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        job_ref, sample_ref = run.tasks.put(self._job(run, 0)), run.tasks.put(rejected)
+        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), sample_ref)
+        count = max(1, min(MOST, cpus_of(run.tasks.ray) // self.config.solver.threads))
         spent, answers = list[float](), []
         with stage("timing the first customers", count, "tasks") as progress:
-            calls = [(*arguments, number) for number in range(count)]
+            calls = [(*arguments, number, count) for number in range(count)]
             for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
                 spent += seconds
                 answers += [] if table is None else [table]
@@ -229,15 +234,15 @@ class AuditWork(Work):
             )
         return self.fresh_ref
 
-    def _job(self, run: Run, plan: dict[str, Any], fingerprint: str = "") -> AuditJob:
+    def _job(self, run: Run, bits: int, fingerprint: str = "") -> AuditJob:
         return AuditJob(
             run.folder,
             "customers",
             self.question,
             self.schema,
             self.config.customers.cohort,
-            tuple(plan["pieces"]),
-            plan["bits"],
+            self.files,
+            bits,
             self.answer_keys,
             None if self.earlier is None or self.earlier.unlike else self.earlier,
             fingerprint,
@@ -246,7 +251,7 @@ class AuditWork(Work):
         )
 
     def check_rows(self, run: Run) -> None:
-        self.first_pass.repeat(run.manifest)
+        self.files = self.first_pass.repeat(run.manifest)
 
     def store_inputs(self, run: Run) -> None:
         """Store the schema, the forest and the isolation forests, and compare with the previous run.
@@ -270,7 +275,7 @@ class AuditWork(Work):
             manifest["detectors"] = self._store_detectors(run)
         if manifest["state"] != "complete":
             self._fresh(run)
-        self.job_ref = run.tasks.put(self._job(run, manifest["plan"], run_fingerprint(manifest)))
+        self.job_ref = run.tasks.put(self._job(run, manifest["plan"]["bits"], run_fingerprint(manifest)))
 
     def _store_detectors(self, run: Run) -> dict[str, str]:
         """Store the isolation forests in the run folder; return their digests."""

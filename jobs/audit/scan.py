@@ -1,13 +1,12 @@
 """First pass over a customer table: sort the rows by a hash of their values.
 
-Each piece of the input becomes one file in the run's `_work` folder. The file is sorted by hash and divided
-into small record batches. A shard of the second pass is a range of hashes. It reads only its own batches of
-every piece, so a worker's memory does not grow with the table. Equal rows are in the same shard.
+Each task reads a few chunks of the table and writes files of rows, sorted by hash (see `ranges`). A shard of
+the second pass is a range of hashes, so equal rows are in the same shard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,22 +23,26 @@ from ..inputs.errors import BadInput
 from ..inputs.tables import Chunk, read_chunk
 from ..run.folder import RunFolder
 from ..run.question import Question
+from .favourable import is_favourable
+from .ranges import HASH, SEGMENT_ROWS, RangeFile, bits_for, store
 
-BATCH = 1024
-ID, HASH, FEATURE, COHORT = "id", "hash", "f:", "c:"
+FILE_BYTES = 64_000_000  # uncompressed, of the rows in a file of the first pass, about
+SAMPLE = 48  # rejected customers for the pilot: three for each of its tasks
+ID, FEATURE, COHORT = "id", "f:", "c:"
 
 
 @dataclass
 class Scanned:
-    """The result of one chunk; `ids` holds hashes of the ids, 8 bytes per row."""
+    """The result of some chunks; `sample` holds their rejected rows with the smallest hashes."""
 
-    pieces: list[str] = field(default_factory=list)
+    files: list[RangeFile] = field(default_factory=list)
     rows: int = 0
+    size: int = 0
     denied: int = 0
     invalid: int = 0
     checksum: int = 0
     other_checksum: int = 0
-    ids: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    sample: list[pa.Table] = field(default_factory=list)
 
 
 def columns_of(customers: Customers, schema: Schema) -> list[str]:
@@ -48,33 +51,71 @@ def columns_of(customers: Customers, schema: Schema) -> list[str]:
     return [*first, *customers.cohort, *schema.names]
 
 
-def scan_chunk(
-    run: RunFolder, customers: Customers, question: Question, schema: Schema, forest: Forest, chunk: Chunk
+def scan_chunks(
+    run: RunFolder,
+    customers: Customers,
+    question: Question,
+    schema: Schema,
+    forest: Forest,
+    chunks: Sequence[Chunk],
 ) -> Scanned:
-    """Hash, sort and store one chunk."""
+    """Hash, sort and store some chunks."""
     found = Scanned()
-    hashes = []
-    for number, table in enumerate(read_chunk(chunk, columns_of(customers, schema))):
-        ids = _ids(table, customers, chunk, found.rows)
+    held: list[
+        tuple[pa.Table, np.ndarray]
+    ] = []  # rows with the same column types, and the hashes of their ids
+    for table, ids in _tables(customers, schema, chunks):
         frame = table.select(list(schema.names)).to_pandas()
         read = read_rows(schema, frame, missing=forest.accepts_missing)
         usable = np.array([reason is None for reason in read.reasons], dtype=bool)
         id_hash = pd.util.hash_array(np.asarray(ids.to_pylist(), dtype=object))
         row_hash = np.where(usable, hash_rows(read.numbers), id_hash)
-        predicted = forest.predict(encode(schema, read.numbers[usable]), question.voting)  # type: ignore[arg-type]
-        favourable = -1 if question.target is None else forest.class_index(question.target)
-        name = f"_work/rows-{chunk.number:05d}-{number:04d}.arrow"
-        _store(run, name, _prepared(table, ids, row_hash, customers, schema))
-        found.pieces.append(name)
+        rejected = usable.copy()
+        rejected[usable] = ~is_favourable(forest, question, encode(schema, read.numbers[usable]))
         found.rows += len(table)
-        found.denied += int((predicted != favourable).sum())
+        found.denied += int(rejected.sum())
         found.invalid += int((~usable).sum())
         other_hash = _hash_others(table, usable, customers, schema)
         found.checksum = _add(found.checksum, row_hash ^ _mix(id_hash))
         found.other_checksum = _add(found.other_checksum, other_hash ^ _mix(id_hash))
-        hashes.append(id_hash)
-    found.ids = np.concatenate(hashes) if hashes else found.ids
+        rows = _prepared(table, ids, row_hash, customers, schema)
+        found.sample = first_rows([*found.sample, rows.filter(pa.array(rejected))])
+        found.size += rows.nbytes
+        if held and (held[0][0].schema != rows.schema or sum(t.nbytes for t, _ in held) > FILE_BYTES):
+            found.files.append(_store(run, customers, chunks[0], len(found.files), held))
+            held = []
+        held.append((rows, id_hash))
+    if held:
+        found.files.append(_store(run, customers, chunks[0], len(found.files), held))
     return found
+
+
+def _tables(
+    customers: Customers, schema: Schema, chunks: Sequence[Chunk]
+) -> Iterator[tuple[pa.Table, pa.Array]]:
+    """Yield the rows of some chunks in pieces of bounded size, with their ids."""
+    for chunk in chunks:
+        before = 0
+        for table in read_chunk(chunk, columns_of(customers, schema)):
+            yield table, _ids(table, customers, chunk, before)
+            before += len(table)
+
+
+def _store(
+    run: RunFolder, customers: Customers, first: Chunk, number: int, held: list[tuple[pa.Table, np.ndarray]]
+) -> RangeFile:
+    rows = pa.concat_tables([table for table, _ in held])
+    ids = np.zeros(0, dtype=np.uint64) if customers.id is None else np.concatenate([ids for _, ids in held])
+    bits = bits_for(len(rows) / SEGMENT_ROWS)
+    return store(run, f"_work/rows-{first.number:05d}-{number:04d}.arrow", [rows], bits, 0, 2**bits, ids)
+
+
+def first_rows(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Return the rows with the `SAMPLE` smallest hashes; of equal rows not all, if there are many."""
+    hashes = np.sort(np.concatenate([table[HASH].to_numpy() for table in tables]))
+    last = hashes[SAMPLE - 1] if len(hashes) > SAMPLE else np.uint64(2**64 - 1)
+    kept = [table.filter(pa.array(table[HASH].to_numpy() <= last))[:SAMPLE] for table in tables]
+    return [table for table in kept if len(table)]
 
 
 def checksums(scanned: Sequence[Scanned]) -> dict[str, str]:
@@ -158,7 +199,7 @@ def _prepared(
         columns[COHORT + name] = _as_text(table[name])
     for name in schema.names:
         columns[FEATURE + name] = table[name]
-    return pa.table(columns).take(pa.array(np.argsort(row_hash, kind="stable")))
+    return pa.table(columns)
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -168,36 +209,6 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array(
             [pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())]
         )
-
-
-def _store(run: RunFolder, name: str, table: pa.Table) -> None:
-    sink = pa.BufferOutputStream()
-    firsts = table[HASH].to_numpy()[::BATCH]
-    noted = table.replace_schema_metadata({b"firsts": firsts.astype("<u8").tobytes()})
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_file(sink, noted.schema, options=options) as writer:
-        writer.write_table(noted.combine_chunks(), max_chunksize=BATCH)
-    run.publish(name, memoryview(sink.getvalue()))
-
-
-def read_range(run: RunFolder, pieces: Sequence[str], low: int, high: int) -> list[pa.Table]:
-    """Return the rows with hashes in [low, high), one table per piece."""
-    found = []
-    for name in pieces:
-        with run.filesystem.open_input_file(run.path(name)) as file, pa.ipc.open_file(file) as reader:
-            firsts = np.frombuffer(reader.schema.metadata[b"firsts"], dtype="<u8")
-            begin = max(int(np.searchsorted(firsts, np.uint64(low), side="left")) - 1, 0)
-            end = len(firsts) if high >= 2**64 else int(np.searchsorted(firsts, np.uint64(high), side="left"))
-            batches = [reader.get_batch(b) for b in range(begin, end)]
-        if batches:
-            table = pa.Table.from_batches(batches)
-            hashes = table[HASH].to_numpy()
-            inside = hashes >= np.uint64(low)
-            if high < 2**64:
-                inside &= hashes < np.uint64(high)
-            if inside.any():
-                found.append(table.filter(pa.array(inside)))
-    return found
 
 
 def hash_rows(numbers: np.ndarray) -> np.ndarray:
@@ -221,13 +232,6 @@ def _mix(values: np.ndarray) -> np.ndarray:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed: np.ndarray = z ^ (z >> np.uint64(31))
     return mixed
-
-
-def twice(ids: np.ndarray) -> np.ndarray:
-    """Return the hashes that occur more than once."""
-    ordered = np.sort(ids)
-    again: np.ndarray = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    return again
 
 
 def find_duplicate(customers: Customers, chunk: Chunk, hashes: np.ndarray) -> list[str]:

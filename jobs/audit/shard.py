@@ -15,8 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from robustcf import Counterfactual, Forest, FreshForests, Judge, Schema
+from robustcf import Counterfactual, Explainer, Forest, FreshForests, Judge, Schema
 from robustcf.schema.encode import Rows, encode, read_rows
+from robustcf.solve import get_engine
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
 from ..inputs.model_file import ModelFile, judge_of
@@ -27,8 +28,10 @@ from ..run.planned import shard_name
 from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
 from ..run.rows import as_row, distinct, row_keys
+from .favourable import favourable_answers, is_favourable
+from .ranges import RangeFile, bounds, read_range
 from .rejudge import Copied, rejected
-from .scan import COHORT, FEATURE, ID, read_range
+from .scan import COHORT, FEATURE, ID
 
 BATCH = 512  # customers explained at a time
 BLOCK = 50_000  # rows written at a time
@@ -43,7 +46,7 @@ class AuditJob:
     question: Question
     schema: Schema
     cohort: tuple[str, ...]
-    pieces: tuple[str, ...]
+    files: tuple[RangeFile, ...]
     bits: int
     answer_keys: tuple[str, ...]
     previous: Previous | None = None
@@ -60,6 +63,11 @@ class AuditJob:
         return None if self.file is None else judge_of(self.file, self.schema)
 
 
+def load_solver(name: str) -> None:
+    """Load the libraries and compiled kernels of this module and of a solver; the tasks then find them."""
+    get_engine(name)
+
+
 def first_training_rows(training: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the training rows of the explained forest, as (X, y), or None."""
     return None if training is None else (training.X[training.first], training.y[training.first])
@@ -70,13 +78,15 @@ def explain_shard(
 ) -> ShardDone:
     """Explain the customers in the shard's range of hashes and publish their rows."""
     begin = time.time()
-    low, high = number << (64 - job.bits), (number + 1) << (64 - job.bits)
-    tables = read_range(job.run, job.pieces, low, high)
+    place = number * len(job.files) >> job.bits
+    tables = read_range(job.run, job.files[place], *bounds(number, job.bits))
     frame, ids, cohorts = customers_of(job, tables)
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
     first, distinct_of = distinct(read.numbers, usable)
     answers = _Answers(job, forest, training, fresh or (), frame, read, usable, first)
+    if job.judge is None:  # the customers' own model decides on raw rows, in the guarded process
+        answers.answer_favourable()
     if job.previous is not None:
         answers.use_earlier(number)
     if job.pilots is not None:
@@ -140,11 +150,29 @@ class _Answers:
         self.at = np.full((len(first), len(job.question.methods)), -1, dtype=np.int64)
         self.solved = self.copied = 0
 
+    def answer_favourable(self) -> None:
+        """Answer all customers whose decision is already favourable."""
+        question, schema = self.job.question, self.job.schema
+        rows = np.flatnonzero(self.usable[self.first])
+        rows = rows[is_favourable(self.forest, question, encode(schema, self.numbers[self.first[rows]]))]
+        if not len(rows):
+            return
+        numbers, one = self.numbers[self.first[rows]], self.first[rows[:1]]
+        found = self._explainer().explain_many(self.frame.iloc[one], read=self.read.take(one))
+        self.at[rows] = self.length + np.arange(len(rows) * len(found)).reshape(len(rows), -1)
+        self._add(favourable_answers(self.forest, question, schema, numbers, self._table(found)))
+
+    def _explainer(self, methods: Sequence[Any] | None = None) -> Explainer:
+        job = self.job
+        return explainer_for(
+            job.question, self.forest, job.schema, self.training, methods, job.judge, self.fresh
+        )
+
     def use_earlier(self, number: int) -> None:
         """Copy the previous run's answers that still hold; keep points that still work."""
         job = self.job
         assert job.previous is not None
-        open_rows = [d for d, i in enumerate(self.first) if self.usable[i]]
+        open_rows = [d for d, i in enumerate(self.first) if self.usable[i] and self.at[d, 0] < 0]
         if not open_rows:
             return
         encoded = encode(job.schema, self.numbers[self.first[open_rows]])
@@ -241,21 +269,11 @@ class _Answers:
 
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for d in range(len(self.first)):
-            methods = tuple(int(j) for j in np.flatnonzero(self.at[d] < 0))
-            if methods:
-                missing[methods].append(d)
+        for d in np.flatnonzero((self.at < 0).any(axis=1)).tolist():
+            missing[tuple(np.flatnonzero(self.at[d] < 0).tolist())].append(d)
         for methods, rows in missing.items():
             chosen = [self.job.question.methods[j] for j in methods]
-            explainer = explainer_for(
-                self.job.question,
-                self.forest,
-                self.job.schema,
-                self.training,
-                chosen,
-                self.job.judge,
-                self.fresh,
-            )
+            explainer = self._explainer(chosen)
             batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
             limits = allowance(self.job.question, len(methods))
             for part, answer in guarded(partial(self._solve, explainer), batches, limits):

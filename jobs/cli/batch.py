@@ -82,6 +82,9 @@ def reproduce(
             help="Most training rows of a forest in certified and certified-evolving. Default: all.", min=100
         ),
     ] = None,
+    customers: Annotated[
+        int, typer.Option(help="Customers of a simulation in certified and certified-evolving.", min=1)
+    ] = 5,
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
@@ -98,7 +101,7 @@ def reproduce(
 
         request = Request(
             Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier,
-            training_rows,
+            training_rows, customers,
         )  # fmt: skip
         code = run(request, address, cpus)
     for page in request.pages:

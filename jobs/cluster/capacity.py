@@ -34,6 +34,7 @@ class Capacity:
         self.ray, self.solver, self.grows = ray, solver, not started_here(ray)
         self._nodes: list[Mapping[str, float]] = []
         self._read = self._said = float("-inf")
+        self._reason = ""
         self.any_ended = False
         if not self.grows:
             self._refuse_impossible()
@@ -76,10 +77,13 @@ class Capacity:
         return sum(int(node.get("CPU", 0.0)) // self.solver.threads for node in self.nodes)
 
     def idle(self, pending: int, solving: bool) -> None:
-        """Say what the run waits for, if no pending task can start. Called while no task ends."""
-        now = time.monotonic()
-        if now - self._said >= SAY and (lacking := self.lacking(solving)) is not None:
-            self._said = now
+        """Say what the run waits for, if no pending task can start. Called while no task ends.
+
+        The same reason is repeated every few seconds, another one is said at once.
+        """
+        lacking, now = self.lacking(solving), time.monotonic()
+        if lacking is not None and (now - self._said >= SAY or lacking != self._reason):
+            self._said, self._reason = now, lacking
             say_waiting(lacking, pending)
 
     def lacking(self, solving: bool) -> str | None:

@@ -102,17 +102,20 @@ def _start(ray: Any, where: str, threads: int, cpus: int | None, folder: str) ->
     Its output goes to a log file, which the error names on failure.
     """
     log = f"{folder}/startup.log"
-    local = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{folder}/ray"}
+    options: dict[str, Any] = {"runtime_env": {"env_vars": environment(threads)}}
+    if where == "local":
+        # The workers inherit the variables. With a runtime environment, Ray would start the workers twice:
+        # first without it, and then again for the first tasks.
+        options = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": f"{folder}/ray"}
     try:
-        with watched(log):
+        with watched(log), _inherited(environment(threads) if where == "local" else {}):
             refresh_authentication()
             ray.init(
                 address=where,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 configure_logging=True,
-                runtime_env={"env_vars": environment(threads)},
-                **(local if where == "local" else {}),
+                **options,
             )
         listen()
         if where == "local":
@@ -176,6 +179,21 @@ def refresh_authentication() -> None:
     settings: Any = _raylet
     settings.Config.initialize("")
     settings.AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def _inherited(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes that are started in this context."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _restore(before: dict[str, str]) -> None:

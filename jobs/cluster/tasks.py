@@ -16,6 +16,7 @@ from .signals import stop_if_asked
 from .threads import pinned
 
 T = TypeVar("T")
+MOST_WARMED = 64
 END: Any = object()  # stands for the end of an iterator
 
 
@@ -54,6 +55,14 @@ class Tasks:
         if solves:
             self._solving.add(ref)
         return ref
+
+    def warm_up(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Start a task for each CPU (or more) that is there now, and do not wait for them.
+
+        They start the workers and load libraries while the driver prepares the run.
+        """
+        for _ in range(min(self.capacity.at_once, MOST_WARMED)):
+            self.start(function, *arguments)
 
     def run(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], solves: bool = False

@@ -91,7 +91,7 @@ def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Iterator[pa.Table]:
         if chunk.groups is None:
             yield from _csv_pieces(filesystem, chunk.path, wanted)
             return
-        with pq.ParquetFile(filesystem.open_input_file(chunk.path)) as file:
+        with pq.ParquetFile(filesystem.open_input_file(chunk.path), pre_buffer=True) as file:
             for batch in file.iter_batches(PIECE, row_groups=list(chunk.groups), columns=wanted):
                 # the metadata that pandas left in the file is ignored: it may be broken
                 table = pa.Table.from_batches([batch]).select(wanted).replace_schema_metadata(None)

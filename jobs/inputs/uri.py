@@ -41,7 +41,7 @@ def open_filesystem(address: str) -> tuple[Any, str]:
     if not is_uri(address):
         return fs.LocalFileSystem(), str(Path(address).absolute())
     try:
-        filesystem, path = fs.FileSystem.from_uri(address)
+        filesystem, path = fs.FileSystem.from_uri(_with_few_requests(address))
         return filesystem, path
     except (ValueError, OSError) as error:  # pyarrow does not support it; fsspec may
         try:
@@ -53,6 +53,17 @@ def open_filesystem(address: str) -> tuple[Any, str]:
             shown = without_secrets(address)
             message = scrubbed(str(error).replace(address, shown))
             raise BadInput(f"{shown}: cannot be opened: {message}") from None
+
+
+def _with_few_requests(address: str) -> str:
+    """Let pyarrow write a small object to S3 with one request; by default it takes three.
+
+    >>> _with_few_requests("s3://bucket/run?region=eu")
+    's3://bucket/run?region=eu&allow_delayed_open=true'
+    """
+    if not address.startswith("s3://") or "allow_delayed_open=" in address:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}allow_delayed_open=true"
 
 
 def base_of(address: str) -> str:

@@ -50,7 +50,7 @@ OptionalCount = Annotated[Count | None, MayBeMissing]
 Counts = Annotated[Mapping[StrictStr, Count] | None, MayBeMissing]
 Text = Annotated[StrictStr | None, MayBeMissing]
 Texts = Annotated[Mapping[StrictStr, StrictStr] | None, MayBeMissing]
-Piece = Annotated[StrictStr, Field(pattern=r"^_work/rows-[0-9]{5,}-[0-9]{4,}\.arrow$")]
+Piece = Annotated[StrictStr, Field(pattern=r"^_work/(rows-[0-9]{5,}-[0-9]{4,}|range-[0-9]{5,})\.arrow$")]
 
 
 @dataclass(frozen=True, kw_only=True)

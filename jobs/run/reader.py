@@ -19,7 +19,7 @@ BLOCK = 16_384  # rows at a time
 
 
 def _opened(run: RunFolder, name: str) -> pq.ParquetFile:
-    return pq.ParquetFile(run.filesystem.open_input_file(run.path(name)))
+    return pq.ParquetFile(run.filesystem.open_input_file(run.path(name)), pre_buffer=True)  # few requests
 
 
 def read_shard(run: RunFolder, folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:

@@ -56,9 +56,14 @@ class Problem(NamedTuple):
     def n_leaves(self) -> int:
         return int(self.tree_start[-1])
 
+    @property
+    def has_closed_tree(self) -> bool:
+        """Whether a tree has no open leaf, so that nothing is feasible."""
+        return bool((self.tree_start[1:] == self.tree_start[:-1]).any())
+
     def objective(self, choice: np.ndarray) -> float:
         """Return the cost of a choice (one position per feature), summed exactly."""
-        return math.fsum(self.cost[self.start[:-1] + choice])
+        return math.fsum(self.cost[self.start[:-1] + choice].tolist())
 
     def votes_of(self, choice: np.ndarray) -> np.ndarray:
         """Return the votes that a choice collects, per condition."""

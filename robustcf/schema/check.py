@@ -80,7 +80,7 @@ def _broken_rule(feature: Feature, old: float, new: float) -> str | None:
         return "may only decrease"
     if feature.allowed is not None and new not in [feature.number(v) for v in feature.allowed]:
         return f"may not become {feature.value(new)}"
-    if feature.kind != "continuous" and new not in [feature.number(v) for v in feature.values]:
+    if feature.kind != "continuous" and new not in feature.listed_numbers:
         return f"{new} is not one of its values"
     if feature.lower is not None and new < feature.lower:
         return f"{new} is below {feature.lower}"

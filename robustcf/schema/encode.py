@@ -94,8 +94,7 @@ def _read_column(
         codes = {v: float(i) for i, v in enumerate(feature.values)}
         words = {str(v): code for v, code in codes.items()}
         words |= {str(v).lower(): code for v, code in codes.items() if isinstance(v, bool)}
-        found = (np.nan if gone else _code(v, codes, words) for v, gone in zip(column, absent, strict=True))
-        numbers = np.fromiter(found, dtype=np.float64, count=len(column))
+        numbers = _codes_of(column, absent, codes, words)
         return numbers, [
             (absent, "is missing"),
             (np.isnan(numbers), f"is not one of its values ({_listed(feature)})"),
@@ -116,6 +115,22 @@ def _read_column(
     if feature.upper is not None:
         problems.append((numbers > feature.upper, f"is above the declared upper bound {feature.upper:g}"))
     return numbers, problems
+
+
+def _codes_of(
+    column: pd.Series, absent: np.ndarray, codes: dict[Any, float], words: dict[str, float]
+) -> np.ndarray:
+    """Return the code of each value, NaN for absent and unknown ones.
+
+    In a column of text, each different word is looked up once. Elsewhere, values that are equal can have
+    different texts (1 and True), so each is looked up.
+    """
+    if pd.api.types.infer_dtype(column, skipna=True) == "string":
+        where, different = pd.factorize(column)  # -1 where absent
+        known = [_code(word, codes, words) for word in different]
+        return np.array([*known, np.nan])[np.where(absent, -1, where)]
+    found = (np.nan if gone else _code(v, codes, words) for v, gone in zip(column, absent, strict=True))
+    return np.fromiter(found, dtype=np.float64, count=len(column))
 
 
 def _code(value: Any, codes: dict[Any, float], words: dict[str, float]) -> float:

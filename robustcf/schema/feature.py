@@ -178,13 +178,22 @@ class Feature:
         """
         return float(value) if self.is_number else float(self._codes[value])
 
+    @cached_property
+    def _counts_whole(self) -> bool:
+        return self.kind == "discrete" and all(isinstance(v, int) for v in self.values)
+
+    @cached_property
+    def listed_numbers(self) -> frozenset[float]:
+        """The numbers of `values`."""
+        return frozenset(self.number(v) for v in self.values)
+
     def value(self, number: float) -> Value:
         """Return the value that a number stands for, in the customer table's type."""
         if math.isnan(number):
             return number
         if not self.is_number:
             return self.values[int(number)]
-        if self.kind == "discrete" and all(isinstance(v, int) for v in self.values):
+        if self._counts_whole:
             return int(number) if number == int(number) else number
         return float(number) + 0.0  # no -0.0
 

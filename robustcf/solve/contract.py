@@ -129,7 +129,7 @@ def settle(problem: Problem) -> Solution | None:
 
     No search is needed if nothing can reach the demand, or if the cheapest choice reaches it.
     """
-    if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
+    if problem.has_closed_tree:  # a tree without an open leaf
         return Solution(Finished())
     if (most_votes(problem) < problem.demand).any():
         return Solution(Finished())

@@ -27,7 +27,7 @@ def cheapest_choice(problem: Problem, upper: float, work: int) -> tuple[np.ndarr
     `work` limits the number of 64-bit words read, not the time. A tree may have votes for one condition only;
     otherwise nothing is tried.
     """
-    if (np.diff(problem.tree_start) == 0).any():  # a tree without an open leaf
+    if problem.has_closed_tree:  # a tree without an open leaf
         return None, True
     factor = factor_for(upper)  # makes the tolerance of the walk relative
     problem, upper = scaled(problem, factor), upper * factor

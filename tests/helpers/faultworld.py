@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import tempfile
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from robustcf_jobs.cluster.session import refresh_authentication
 
 import robustcf as rc
 from tests.helpers.jobworld import (
@@ -39,6 +41,9 @@ def nodes(head: dict[str, Any], *others: dict[str, Any]) -> Iterator[tuple[dict[
     """A cluster of several nodes on this machine: how a command reaches it, its nodes, and the cluster."""
     from ray.cluster_utils import Cluster
 
+    before = {name: os.environ.get(name) for name in TOKEN}
+    os.environ.update(TOKEN)  # the nodes expect the token that the commands have
+    refresh_authentication()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False} | head)
     try:
         added = [cluster.add_node(**({"num_cpus": 1} | other)) for other in others]
@@ -46,6 +51,11 @@ def nodes(head: dict[str, Any], *others: dict[str, Any]) -> Iterator[tuple[dict[
         yield TOKEN | {"RAY_ADDRESS": cluster.address}, [cluster.head_node, *added], cluster
     finally:
         cluster.shutdown()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def small_audit(folder: Path, **changes: Any) -> Path:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 import skops.io
 import tomli_w
+from robustcf_jobs.audit.ranges import merge_range
 from robustcf_jobs.audit.rejudge import Copied, rejected
-from robustcf_jobs.audit.scan import columns_of, scan_chunk
+from robustcf_jobs.audit.scan import columns_of, scan_chunks
 from robustcf_jobs.audit.shard import AuditJob, explain_shard
 from robustcf_jobs.inputs.config import Customers
 from robustcf_jobs.inputs.model_file import ModelFile, open_model
@@ -98,14 +99,9 @@ def shard_of(two: Path, folder: Path, ray: Any, file: ModelFile) -> tuple[ShardD
     question = Question((rc.Naive(), rc.DirectSAA(0.1)), 1, "soft", "auto", 60.0, 1, 0)
     run, customers = RunFolder(str(folder)), Customers(str(two / "customers.csv"), id="customer")
     plan = plan_table(customers.data, columns_of(customers, schema))
-    pieces = [
-        name
-        for chunk in plan.chunks
-        for name in scan_chunk(run, customers, question, schema, first.forest, chunk).pieces
-    ]
-    job = AuditJob(
-        run, "customers", question, schema, (), tuple(pieces), 0, ("",) * len(question.methods), file=file
-    )
+    scanned = scan_chunks(run, customers, question, schema, first.forest, plan.chunks)
+    files = (merge_range(run, scanned.files, 0, 0, 0),)
+    job = AuditJob(run, "customers", question, schema, (), files, 0, ("",) * len(question.methods), file=file)
     done = ray.get(ray.remote(explain_shard).remote(ray.put(job), ray.put(first.forest), None, None, 0))
     return done, pd.read_parquet(folder / "counterfactuals" / shard_name(0))
 
