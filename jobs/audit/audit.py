@@ -47,7 +47,7 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import MOST_PILOTS, pilot
+from .pilot import MOST, pilot
 from .plan import FirstPass
 from .ranges import RangeFile
 from .scan import columns_of
@@ -218,12 +218,12 @@ class AuditWork(Work):
 
     def _pilot(self, run: Run, rejected: list[pa.Table]) -> float:
         """Return the measured seconds per rejected customer."""
-        job_ref = run.tasks.put(self._job(run, 0))
-        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), run.tasks.put(rejected))
-        count = max(1, min(MOST_PILOTS, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        job_ref, sample_ref = run.tasks.put(self._job(run, 0)), run.tasks.put(rejected)
+        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), sample_ref)
+        count = max(1, min(MOST, cpus_of(run.tasks.ray) // self.config.solver.threads))
         spent, answers = list[float](), []
         with stage("timing the first customers", count, "tasks") as progress:
-            calls = [(*arguments, number) for number in range(count)]
+            calls = [(*arguments, number, count) for number in range(count)]
             for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
                 spent += seconds
                 answers += [] if table is None else [table]
