@@ -197,3 +197,39 @@ def merged(parts: Iterable[Mapping[int, int]]) -> Counter[int]:
     for part in parts:
         total.update(part)
     return total
+
+
+def share_interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+    """Return the Wilson interval of a mean of n values in [0, 1]; NaN without values.
+
+    Such a mean varies at most as much as a proportion, so the interval is not too short.
+
+    >>> tuple(round(end, 3) for end in share_interval(1.0, 5))
+    (0.566, 1.0)
+    """
+    if not n:
+        return math.nan, math.nan
+    from scipy.special import ndtri
+
+    z2 = float(ndtri((1 + level) / 2)) ** 2
+    centre, spread = share + z2 / (2 * n), math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
+    return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
+
+
+def difference_interval(
+    one: float, n_one: float, other: float, n_other: float, level: float = LEVEL
+) -> tuple[float, float]:
+    """Return Newcombe's interval of the difference `one - other` of two independent shares.
+
+    NaN if one of them has no values.
+
+    >>> tuple(round(end, 2) for end in difference_interval(56 / 70, 70, 48 / 80, 80))
+    (0.05, 0.33)
+    """
+    (low, high), (low_other, high_other) = (
+        share_interval(one, n_one, level),
+        share_interval(other, n_other, level),
+    )
+    down = math.hypot(one - low, high_other - other)
+    up = math.hypot(high - one, other - low_other)
+    return one - other - down, one - other + up

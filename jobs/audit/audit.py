@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
+from robustcf.methods.alternatives import Levers
 from robustcf.methods.joint import joint_tests
 
+from ..cluster.session import cpus_of
 from ..driver import Run, Work, drive
 from ..inputs.config import AuditConfig
 from ..inputs.errors import BadInput, reporting_bad_input
@@ -24,6 +26,7 @@ from ..inputs.method_tables import (
     settled_methods,
 )
 from ..inputs.model_file import ModelFile, model_and_schema
+from ..inputs.secrets import without_secrets
 from ..inputs.tables import Plan, plan_table
 from ..run.detectors import store_from, uses_isolation
 from ..run.forests import store_forest
@@ -32,7 +35,7 @@ from ..run.manifest import ShardDone
 from ..run.planned import run_fingerprint, shard_name
 from ..run.previous import Previous, open_previous
 from ..run.question import Question
-from ..terminal.progress import stage
+from ..terminal.progress import stage, warn
 from ..validate.forests import (
     all_forests,
     check_trainable,
@@ -43,12 +46,14 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import PILOTS, pilot
+from .pilot import MOST_PILOTS, pilot
 from .plan import FirstPass
 from .ranges import RangeFile
 from .scan import columns_of
 from .shard import AuditJob, explain_shard, load_solver
 from .survival import not_copied, survival
+
+NOTHING_COMPARED = "nothing was copied and no earlier recourse was tested"
 
 
 def audit(config: AuditConfig, address: str | None = None, cpus: int | None = None) -> int:
@@ -69,11 +74,20 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
             config.solver.threads,
             config.seed,
             config.solver.memory_limit,
+            config.alternatives,
+            tuple(config.levers.items()),
         )
+        Levers.of(schema, config.levers)
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(
-            config.previous, schema, config.solver.time_limit, config.keep_valid
+            config.previous,
+            schema,
+            [str(label) for label in forest.classes],
+            config.solver.time_limit,
+            config.keep_valid,
         )
+    if isinstance(previous, str) and previous:
+        warn(f"{without_secrets(str(config.previous))}: {previous}; {NOTHING_COMPARED}")
     table = plan_table(config.customers.data, columns_of(config.customers, schema))
     if table.rows == 0:
         raise BadInput(f"{config.customers.data}: the table has no rows")
@@ -114,11 +128,13 @@ class AuditWork(Work):
         forest: Forest,
         schema: Schema,
         file: ModelFile | None,
-        earlier: Previous | None,
+        earlier: Previous | str | None,
         table: Plan,
     ) -> None:
         self.config, self.question, self.forest, self.schema = config, question, forest, schema
-        self.file, self.earlier, self.table = file, earlier, table
+        self.file, self.table = file, table
+        self.earlier = earlier if isinstance(earlier, Previous) else None
+        self.apart = earlier if isinstance(earlier, str) else None  # why nothing can be compared
         self.methods = len(question.methods)
         self.validates = config.training is not None
         self.previous = config.previous
@@ -126,6 +142,7 @@ class AuditWork(Work):
         self.training_ref: Any = None
         self.fresh_ref: Any = None
         self.files: tuple[RangeFile, ...] = ()  # of the rows, as the shards read them
+        self.pilots: pa.Table | None = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -202,8 +219,15 @@ class AuditWork(Work):
         """Return the measured seconds per rejected customer."""
         job_ref = run.tasks.put(self._job(run, 0))
         arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), run.tasks.put(rejected))
-        calls = [(*arguments, number) for number in range(PILOTS)]
-        spent = [seconds for _, some in run.tasks.run(pilot, calls, solves=True) for seconds in some]
+        count = max(1, min(MOST_PILOTS, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        spent, answers = list[float](), []
+        with stage("timing the first customers", count, "tasks") as progress:
+            calls = [(*arguments, number) for number in range(count)]
+            for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
+                spent += seconds
+                answers += [] if table is None else [table]
+                progress.advance(1)
+        self.pilots = pa.concat_tables(answers) if answers else None
         return float(np.mean(spent)) if spent else 0.0
 
     def _fresh(self, run: Run) -> Any:
@@ -225,9 +249,10 @@ class AuditWork(Work):
             self.files,
             bits,
             self.answer_keys,
-            self.earlier,
+            None if self.earlier is None or self.earlier.unlike else self.earlier,
             fingerprint,
             self.file,
+            self.pilots,
         )
 
     def check_rows(self, run: Run) -> None:
@@ -244,10 +269,12 @@ class AuditWork(Work):
         if not (run.resumed and run.folder.exists("forest/forest.json")):
             store_forest(run.folder, "forest", self.forest)
         if self.previous is not None:
-            reason = not_copied(self.earlier, self.question, self.answer_keys)
+            reason: str | None = f"{self.apart}; {NOTHING_COMPARED}"
+            if self.earlier is not None:
+                reason = not_copied(self.earlier, self.question, self.answer_keys)
             manifest |= {} if reason is None else {"previous": reason}
         if self.earlier is not None and "survival" not in manifest:
-            manifest["survival"] = survival(run.folder, run.tasks, self.earlier, self.forest_ref)
+            manifest["survival"] = survival(run.folder, run.tasks, self.earlier, self.forest_ref, self.schema)
             run.journal.write()
         if "detectors" not in manifest:
             manifest["detectors"] = self._store_detectors(run)
@@ -282,7 +309,7 @@ class AuditWork(Work):
 
     def retrain(self, run: Run) -> None:
         tasks = run.tasks
-        with stage("retraining", sum(map(len, self.scenarios.seeds))) as progress:
+        with stage("retraining", sum(map(len, self.scenarios.seeds)), "forests") as progress:
             trained = all_forests(tasks, self.forest_ref, self.training_ref, self.scenarios)
             refs = [ref for _, _, ref in trained]
             for _ in tasks.wait(refs):

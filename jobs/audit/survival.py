@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from robustcf import Schema
+
 from ..cluster.tasks import Tasks
 from ..reduce.reduce import write_summary_table
 from ..run.folder import RunFolder
@@ -17,10 +19,11 @@ from ..run.question import Question
 from ..terminal.progress import stage
 
 
-def not_copied(previous: Previous | None, question: Question, answer_keys: Sequence[str]) -> str | None:
+def not_copied(previous: Previous, question: Question, answer_keys: Sequence[str]) -> str | None:
     """Return which methods' answers cannot be copied, and why; None if all can."""
-    if previous is None:
-        return "its schema differs: nothing was copied"
+    if previous.schema is not None:
+        why = "" if previous.unlike is None else f" ({previous.unlike})"
+        return f"its schema differs{why}: nothing was copied, but its recourses were tested again"
     methods = zip(question.methods, question.keys, answer_keys, strict=True)
     stale = [method.name for method, name, key in methods if previous.answer_keys.get(name) != key]
     if not stale:
@@ -29,7 +32,9 @@ def not_copied(previous: Previous | None, question: Question, answer_keys: Seque
     return f"forest, method, seed, training rows or version differ: {names} solved again"
 
 
-def survival(folder: RunFolder, tasks: Tasks, previous: Previous, forest: Any) -> list[dict[str, Any]]:
+def survival(
+    folder: RunFolder, tasks: Tasks, previous: Previous, forest: Any, schema: Schema
+) -> list[dict[str, Any]]:
     """Count the previous run's recourses that still work with this forest (a reference).
 
     Publishes the counts as the table `summary/survival`.
@@ -37,7 +42,7 @@ def survival(folder: RunFolder, tasks: Tasks, previous: Previous, forest: Any) -
     names = readable_shards(previous.run, previous.run.manifest() or {})
     counts: Counter[Any] = Counter()
     with stage("checking earlier recourses", len(names)) as progress:
-        for _, part in tasks.run(survivors, [(previous, forest, name) for name in names]):
+        for _, part in tasks.run(survivors, [(previous, forest, schema, name) for name in names]):
             counts.update(part)
             progress.advance(1)
     rows = [

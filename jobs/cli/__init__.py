@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ..cluster.signals import STOPPED, Terminated
+from ..cluster.signals import Terminated, stopped_line
 from ..inputs.datasets import datasets_app
 from ..inputs.errors import one_line
 from .batch import audit, reduce, reproduce, sweep
@@ -22,7 +22,7 @@ from .benchmark import ListOptions, bench
 from .customers import demo, explain
 from .finished import export, report, verify
 from .own_files import schema, validate
-from .watching import doctor, status
+from .watching import doctor, history, status
 
 # The class of typer's usage errors. It is found through typer because some versions bundle click.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -36,7 +36,8 @@ app = typer.Typer(
 )
 app.add_typer(datasets_app, name="datasets")
 for command in (
-    demo, explain, audit, schema, sweep, status, reduce, report, verify, export, validate, reproduce, doctor,
+    demo, explain, audit, schema, sweep, status, history, reduce, report, verify, export, validate, reproduce,
+    doctor,
 ):  # fmt: skip
     app.command()(command)
 app.command(cls=ListOptions)(bench)
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.Abort:
         code = 130
     if code in (130, 143):
-        typer.echo(STOPPED, err=True)
+        typer.echo(stopped_line(), err=True)
     code = code if isinstance(code, int) else 0
     if arguments is None:  # the result is printed, so a late SIGTERM must not change the exit code
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(code))

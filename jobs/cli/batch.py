@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..inputs.errors import reporting_bad_input, reporting_failures
+from ..terminal.progress import outer_stage
 from .options import Address, Config, Cpus, Run, TimeLimit
 
 if TYPE_CHECKING:
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Explain every rejected customer of a table, and validate the answers by retraining.
 
-    Run the same command again to resume a stopped run.
+    Run the same command again to resume a stopped run. The exit code is 3 if the run is complete but a limit
+    of the config is broken.
     """
     with reporting_failures():
-        from ..audit.audit import audit as run
-        from ..inputs.config import AuditConfig, read_config
+        with outer_stage("loading robustcf"):
+            from ..audit.audit import audit as run
+            from ..inputs.config import AuditConfig, read_config
 
         _finish(read_config(AuditConfig, config), run, address, cpus)
 
@@ -29,8 +32,9 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
 def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Run an experiment: data sets × simulations × forest sizes × methods, with validation."""
     with reporting_failures():
-        from ..inputs.config import SweepConfig, read_config
-        from ..sweep.sweep import sweep as run
+        with outer_stage("loading robustcf"):
+            from ..inputs.config import SweepConfig, read_config
+            from ..sweep.sweep import sweep as run
 
         _finish(read_config(SweepConfig, config), run, address, cpus)
 
@@ -78,6 +82,9 @@ def reproduce(
             help="Most training rows of a forest in certified and certified-evolving. Default: all.", min=100
         ),
     ] = None,
+    customers: Annotated[
+        int, typer.Option(help="Customers of a simulation in certified and certified-evolving.", min=1)
+    ] = 5,
     address: Address = None,
     cpus: Cpus = None,
 ) -> None:
@@ -94,7 +101,7 @@ def reproduce(
 
         request = Request(
             Path(output), tuple(experiment or ()), tuple(dataset or ()), fraction, place, time_limit, earlier,
-            training_rows,
+            training_rows, customers,
         )  # fmt: skip
         code = run(request, address, cpus)
     for page in request.pages:

@@ -1,4 +1,4 @@
-"""Commands that look at a run or at the machine: `status` and `doctor`."""
+"""Commands that look at runs or at the machine: `status`, `history` and `doctor`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..inputs.errors import reporting_failures
 from .options import Address, Cpus, Run
 
 
@@ -47,3 +48,19 @@ def doctor(
         typer.echo(f"{marks[found.ok]}  {found.subject}: {found.text}")
         failed |= found.ok is False
     raise typer.Exit(1 if failed else 0)
+
+
+def history(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUNS...", help="Run folders of audits, or folders that hold them.")
+    ],
+    output: Annotated[
+        str, typer.Option(help="Folder for history.html, history.parquet and broken.parquet.")
+    ] = "history",
+) -> None:
+    """Show the key figures of many audits in a row, and the promises that new models broke."""
+    from ..history.history import history as write
+
+    with reporting_failures():
+        for address in write(runs, output):
+            typer.echo(address)

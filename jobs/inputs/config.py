@@ -41,6 +41,7 @@ from .field_types import (
     Voting,
     refuse_many_shards,
 )  # fmt: skip
+from .limits import Limits
 from .method_tables import check_certificates, methods_of, refuse_evolving
 from .secrets import without_secrets
 from .validation_error import first_problem
@@ -149,7 +150,11 @@ class Grid:
 
 @dataclass(frozen=True, config=SETTINGS)
 class AuditConfig:
-    """The config of `robustcf audit`."""
+    """The config of `robustcf audit`.
+
+    `alternatives` is the number of answers per customer and method; `levers` are groups of features that
+    count as one when alternatives are told apart.
+    """
 
     output: Address
     model: Model
@@ -161,16 +166,33 @@ class AuditConfig:
     shard: Sharding = field(default_factory=Sharding)
     previous: Address | None = None
     keep_valid: StrictBool = False
+    limits: Limits | None = None
+    alternatives: Count = 1
+    levers: dict[StrictStr, tuple[StrictStr, ...]] = field(default_factory=dict)
     seed: Annotated[StrictInt, Field(ge=0)] = 0
     shared: StrictBool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.levers and self.alternatives == 1:
+            raise ValueError("levers tell alternatives apart: set alternatives to at least 2")
         if self.keep_valid and self.previous is None:
             raise ValueError("keep_valid needs a previous run")
         if "evolving" in self.validation.scenarios and self.training and self.training.later is None:
             raise ValueError("scenario 'evolving' needs the rows collected since: set training.later")
+        self._check_limits()
         return self
+
+    def _check_limits(self) -> None:
+        """Refuse a limit on a figure that this run cannot measure."""
+        limits = self.limits or Limits()
+        for figure, limit, there, needed in (
+            ("validity", limits.validity, self.training, "[training]"),
+            ("survival", limits.survival, self.previous, "a previous run"),
+            ("group_difference", limits.group_difference, self.customers.cohort, "customers.cohort"),
+        ):
+            if limit is not None and not there:
+                raise ValueError(f"limits: {figure} needs {needed}")
 
 
 @dataclass(frozen=True, config=SETTINGS)
@@ -252,6 +274,8 @@ def check_config(config: AuditConfig | SweepConfig, where: str) -> None:
     if isinstance(config, AuditConfig):
         later = config.training is not None and config.training.later is not None
         check_certificates(methods, where, training=config.training is not None, later=later)
+        if config.alternatives > 1 and not any(method.has_alternatives for method in methods):
+            raise BadInput(f"{where}: alternatives: no method of this config has any; see docs/options.md")
     elif config.sweep.first_share == 1:
         refuse_evolving(methods, where, "a first forest trained on fewer rows: set sweep.first_share = 0.8")
 
@@ -273,7 +297,7 @@ def _cleaned(value: Any) -> Any:
 def config_hash(config: Any) -> str:
     """Return the SHA-256 of all settings that decide the rows.
 
-    The output address, the shards and the workers' resources do not decide the rows.
+    The output address, the limits, the shards and the workers' resources do not decide the rows.
     """
     return stored_config_hash(config_as_json(config))
 
@@ -281,10 +305,13 @@ def config_hash(config: Any) -> str:
 def stored_config_hash(stored: dict[str, Any]) -> str:
     """Return the `config_hash` of a config stored in a manifest."""
     decisive = {**stored, "solver": dict(stored["solver"])}
-    for key in ("output", "shared", "shard"):
+    for key in ("output", "shared", "shard", "limits"):
         decisive.pop(key, None)
     for key in ("memory_limit", "threads", "affinity", "licence"):
         decisive["solver"].pop(key, None)
+    for key, default in (("alternatives", 1), ("levers", {})):  # as in versions without them
+        if decisive.get(key) == default:
+            decisive.pop(key)
     if "model" in stored:  # without a cut-off, the hash is that of versions that knew none
         unset = {key for key in ("cutoff", "score_of") if stored["model"].get(key) is None}
         decisive["model"] = {key: value for key, value in stored["model"].items() if key not in unset}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -20,12 +21,13 @@ from robustcf.stats import bin_of, exact_sums
 
 from ..run.advice import advice_rows
 from ..run.folder import RunFolder
+from ..run.groups import crossed_name, crossed_value
 from ..run.reader import at_once, open_shard, read_shard
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
 _COLUMNS = [*KEY, "simulation", "instance_id", "cohort", "status", "distance", "n_changed", "seconds"]
-_COLUMNS += ["score_after", "threshold", "verified", "certificate"]
+_COLUMNS += ["score_after", "threshold", "verified", "certified"]
 _UNSOLVED = ("already_favourable", "invalid_input")
 Group = tuple[Any, ...]
 
@@ -64,8 +66,10 @@ class Part:
     changed: int = 0
     common: int = 0
     distance_common: int = 0
+    threshold: float | None = None  # the highest of the rows
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: Counter[int] = field(default_factory=Counter)
+    distances: Counter[int] = field(default_factory=Counter)  # of the rows that reach the threshold, by bin
     simulation_points: Counter[int] = field(default_factory=Counter)
     simulation_distance: Counter[int] = field(default_factory=Counter)
     scenarios: dict[str, Validity] = field(default_factory=dict)
@@ -77,6 +81,7 @@ class Part:
             own = getattr(self, kind)
             for name, validity in getattr(other, kind).items():
                 own.setdefault(name, Validity()).add(validity)
+        self.threshold = max((t for t in (self.threshold, other.threshold) if t is not None), default=None)
         add_counts(self, other)
 
 
@@ -120,12 +125,16 @@ def partial_of(
 
 
 def _groupings(table: pa.Table, cohorts: Sequence[str]) -> Iterator[tuple[np.ndarray, list[Group]]]:
-    """Yield the groups by method, then by method and value of each cohort column."""
+    """Yield the groups by method, by value of each cohort column, and by values of any two columns."""
     keys = table.select(list(KEY)).to_pandas()
     yield _codes(keys.assign(cohort="", cohort_value=""))
-    for name in cohorts:
-        values = pc.map_lookup(table["cohort"].combine_chunks(), name, "first").to_pandas()
-        yield _codes(keys.assign(cohort=name, cohort_value=values.to_numpy()))
+    column = table["cohort"].combine_chunks()
+    values = {name: pc.map_lookup(column, name, "first").to_pylist() for name in cohorts}
+    for name, own in values.items():
+        yield _codes(keys.assign(cohort=name, cohort_value=own))
+    for (one, mine), (other, theirs) in combinations(values.items(), 2):
+        both = [crossed_value(a, b) for a, b in zip(mine, theirs, strict=True)]
+        yield _codes(keys.assign(cohort=crossed_name(one, other), cohort_value=both))
 
 
 def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
@@ -201,11 +210,17 @@ def _parts(
     solved = ~status.isin(_UNSOLVED).to_numpy()
     for (g, number), count in _pairs(codes[solved], bin_of(seconds[solved])):
         parts[g].seconds[number] += count
+    for (g, number), count in _pairs(codes[works], bin_of(distance[works])):
+        parts[g].distances[number] += count
     for (g, number), count in _pairs(codes[point], simulation[point]):
         parts[g].simulation_points[number] += count
     both, of = _combined(codes[point], simulation[point])
     for k, total in enumerate(exact_sums(distance[point], both, len(of))):
         parts[of[k][0]].simulation_distance[of[k][1]] += total
+    threshold = table["threshold"].to_numpy().astype(np.float64)
+    highest = pd.Series(threshold).groupby(codes).max()  # of the groups 0, 1, ...
+    for part, most in zip(parts, highest, strict=True):
+        part.threshold = None if np.isnan(most) else float(most)
     for name, matrix in valid.items():
         for kind, rows in zip(SCENARIOS, (point, works, certified), strict=True):
             found = [Validity() for _ in parts]
@@ -217,8 +232,7 @@ def _parts(
 
 def certified_rows(table: pa.Table) -> np.ndarray:
     """Return which rows have a certificate that makes its claim."""
-    made = pc.struct_field(table["certificate"].combine_chunks(), "certified")
-    certified: np.ndarray = pc.fill_null(made, False).to_numpy(zero_copy_only=False).astype(bool)
+    certified: np.ndarray = table["certified"].to_numpy().astype(bool)
     return certified
 
 

@@ -26,12 +26,16 @@ from ..cluster.session import session
 from ..cluster.tasks import Tasks
 from ..inputs.config import SolverChoice
 from ..run.folder import RunFolder, require_run
+from ..run.groups import CROSSED
 from ..run.planned import readable_shards
 from ..run.spreadsheet import csv_bytes
 from ..terminal.progress import stage
+from .alarms import compare_with_limits
+from .groups import groups_table
 from .partial import GROUP, Group, Part, Validity, merge, partial_of
 
 SHARDS_PER_TASK = 8
+COHORT = GROUP.index("cohort")
 
 
 def _summary_schema(kind: str, validation: str) -> pa.Schema:
@@ -73,6 +77,7 @@ def _summary_schema(kind: str, validation: str) -> pa.Schema:
         ("held", pa.float64(), validity | {"rows": "those with a certificate"}),
         ("held_low", pa.float64(), validity),
         ("held_high", pa.float64(), validity),
+        ("threshold", pa.float64(), {"rows": "the highest threshold of the rows"}),
     ]
     keys: list[tuple[str, Any, dict[str, str]]] = [
         ("dataset", pa.string(), {}),
@@ -101,6 +106,9 @@ def reduce_run(run: RunFolder, manifest: dict[str, Any], tasks: Tasks) -> pa.Tab
         for call, part in tasks.run(partial_of, calls):
             merge(total, part)
             progress.advance(len(call[1]))
+    if cohorts:
+        write_summary_table(run, "groups", groups_table(total))
+        total = {group: part for group, part in total.items() if not group[COHORT].startswith(CROSSED)}
     schema = _summary_schema(manifest["kind"], manifest.get("validation", "not measured"))
     table = pa.Table.from_pylist(_summary(total, manifest["kind"]), schema=schema)
     write_summary_table(run, "summary", table)
@@ -112,7 +120,11 @@ def reduce_folder(address: str, cluster: str | None = None, cpus: int | None = N
     """Recompute the summary of a run folder."""
     run, manifest = require_run(address)
     with session(cluster, 1, cpus) as ray:
-        return reduce_run(run, manifest, Tasks(ray, SolverChoice()))
+        table = reduce_run(run, manifest, Tasks(ray, SolverChoice()))
+    if manifest["state"] == "complete" and manifest.get("alarms"):
+        compare_with_limits(run, manifest)
+        run.write_manifest(manifest)
+    return table
 
 
 def _summary(total: dict[Group, Part], kind: str) -> list[dict[str, Any]]:
@@ -161,6 +173,7 @@ def _figures(part: Part, validity: Validity, kind: str) -> dict[str, Any]:
         "seconds_median": seconds.quantile(0.5),
         "seconds_p95": seconds.quantile(0.95),
         "pareto": None,
+        "threshold": part.threshold,
     }
 
 

@@ -11,6 +11,7 @@ from robustcf.report.content import Advice, Customer, Row
 from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 
+from ..run.columns import certificate_of
 from ..run.rows import Key
 from .parts import LOOKED_AT, MethodCounts, PopulationKey, ReportParts
 from .tables import rank
@@ -58,16 +59,16 @@ def _advice(row: Mapping[str, Any], schema: Schema | None) -> Advice:
         held=tuple((name, *row["held"][name]) for name in sorted(row["held"], key=_headline_first) if works),
         best_score=row["best_score"],
         certificate=_certificate(row),
-        certified=bool((row["certificate"] or {}).get("certified")),
+        certified=row["certified"],
     )
 
 
 def _certificate(row: Mapping[str, Any]) -> str | None:
     """Return the outcome of a row's certificate; the report states the claim once per method."""
-    found = row["certificate"]
+    found = certificate_of(row)
     if found is None:
         return None
-    counted = f"{found['agreeing']} of {found['forests']} certification forests agree"
+    counted = f"{found['agree']} of {found['forests']} certification forests agree"
     return f"{counted}; lower bound {share(found['lower_bound'])}"
 
 

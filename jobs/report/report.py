@@ -10,7 +10,7 @@ from typing import Any
 
 from robustcf.methods.registry import title_of
 from robustcf.report import Report, render
-from robustcf.report.content import Doubts, Population, Since, Survival
+from robustcf.report.content import AlarmLine, Doubts, Population, Since, Survival
 from robustcf.report.method_line import Estimate
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.stats import wilson
@@ -18,15 +18,17 @@ from robustcf.support.documents import parse_json
 
 from ..cluster.tasks import Tasks
 from ..inputs.errors import BadInput, TaskFailed
+from ..run.alarms import read_alarms
 from ..run.folder import BROKEN, RunFolder, require_run
 from ..run.planned import readable_shards
 from ..run.rows import Key
 from ..terminal.progress import stage
+from .groups import differences
 from .parts import MethodCounts, PopulationCounts, PopulationKey, ReportParts
 from .people import customers, failed_rows, slow_rows
 from .rows import look_at
 from .since import STATES, Side, compare, flat, parts_for, settings_changed
-from .tables import Summary, headline, population
+from .tables import Summary, headline, population, watched_in
 
 SHARDS_PER_TASK = 8
 
@@ -92,6 +94,7 @@ def _content(
             n_classes,
             sweep,
             decision,
+            None if sweep else differences(run, watched_in(found.populations[p])),
         )
         for p in sorted(found.populations)
     )
@@ -113,7 +116,17 @@ def _content(
         settings=tuple(flat(config)),
         hashes=tuple(_hashes(manifest)),
         versions=tuple((str(k), str(v)) for k, v in sorted(manifest.get("versions", {}).items())),
+        alarms=_alarms(run),
     )
+
+
+def _alarms(run: RunFolder) -> tuple[AlarmLine, ...]:
+    """Return the run's limits, the broken ones first."""
+    found = read_alarms(run)
+    if found is None:
+        return ()
+    kept = (alarm for alarm in found.alarms if alarm.state == "ok")
+    return tuple(AlarmLine(alarm.state, alarm.text) for alarm in (*found.broken, *kept))
 
 
 def _decision(run: RunFolder) -> tuple[int, str | None]:

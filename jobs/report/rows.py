@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from robustcf.stats import exact_sums
 
 from ..run.advice import advice_rows
+from ..run.columns import CERTIFICATE, TESTED, certificate_of
 from ..run.folder import RunFolder
 from ..run.previous import KEPT
 from ..run.reader import at_once, blocks_of, open_shard, read_row_groups
@@ -34,10 +35,11 @@ from .parts import (
 
 _SHOWN = (
     *METHOD, "status", "reason", "distance", "score_before", "score_after", "threshold", "gap",
-    "predicted_validity", "best_score", "changes", "seconds", "nodes", "solver", "certificate",
+    "predicted_validity", "best_score", "changes", "seconds", "nodes", "solver",
 )  # fmt: skip
+_CERTIFICATE = tuple(field.name for field in CERTIFICATE.values())
 _WHO = ("dataset", "simulation", "n_trees", "instance_id", "cohort")
-_COLUMNS = [*_WHO, "best_score_gap", "verified", *_SHOWN]
+_COLUMNS = [*_WHO, "best_score_gap", "verified", *_SHOWN, *_CERTIFICATE]
 _MOST = 2**64 - 1  # the largest hash
 
 
@@ -146,9 +148,9 @@ class _Group:
         used = ~np.isnan(predicted) & self.reached[:, j]
         facts.predicted_rows, facts.predicted = int(used.sum()), exact_sums(predicted[used])[0]
         facts.answers = facts.reached
-        certificates = self.table["certificate"].take(pa.array(np.arange(j, len(self.ids), self.m)))
-        tested = certificates.drop_null()
-        facts.certificate = tested[0].as_py() if len(tested) else None
+        own = self.table.select(_CERTIFICATE).take(pa.array(np.arange(j, len(self.ids), self.m)))
+        tested = own.filter(own[TESTED].is_valid())
+        facts.certificate = certificate_of(tested.slice(0, 1).to_pylist()[0]) if len(tested) else None
 
     def _levers(self) -> list[MethodCounts]:
         """Count the changed features, their changes, and for categories the old and new values."""
@@ -196,14 +198,15 @@ class _Group:
             own = rows[k * m : (k + 1) * m]
             who = {name: own[0][name] for name in _WHO}
             answers = [
-                {name: row[name] for name in _SHOWN} | {"held": {}, "works": bool(self.reached[c, j])}
+                {name: row[name] for name in (*_SHOWN, *_CERTIFICATE)}
+                | {"held": {}, "works": bool(self.reached[c, j])}
                 for j, row in enumerate(own)
             ]
             made.append((int(self.hashes[c]), who | {"rows": answers}))
         return made
 
     def _rows(self, chosen: np.ndarray) -> list[Chosen]:
-        names = [name for name in (*_WHO, *_SHOWN) if name not in ("changes", "cohort", "certificate")]
+        names = [name for name in (*_WHO, *_SHOWN) if name not in ("changes", "cohort")]
         rows = self.table.select(names).take(chosen).to_pylist()
         return list(zip(self.hashes[chosen // self.m].tolist(), rows, strict=True))
 

@@ -13,17 +13,18 @@ import pyarrow as pa
 from robustcf.certificate.certificate import claim
 from robustcf.methods.registry import certifies, promises, title_of
 from robustcf.report.content import Group, Lever, Population, Use
+from robustcf.report.differences import Differences
 from robustcf.report.method_line import Certificates, Estimate, MethodLine, Outcomes, Validity
 from robustcf.report.words import share
 from robustcf.schema.schema import Schema
 from robustcf.stats import mean
 
+from ..run.figures import strictest, watched
 from ..run.folder import RunFolder
 from ..run.reader import read_shard
 from ..run.rows import Key
 from .parts import METHOD, MethodCounts, PopulationCounts, PopulationKey
 
-SAA = ("direct-saa", "robust-saa")
 MOST_GROUPS = 40  # values of a cohort column on the page; summary.csv has all of them
 
 
@@ -92,12 +93,13 @@ def _estimate(line: Mapping[str, Any], name: str) -> Estimate:
 
 
 def headline(facts: PopulationCounts) -> Key | None:
-    """Return the certified method with the least α, else the SAA method with the highest threshold."""
-    certified = [key for key in facts.methods if certifies(key[0])]
-    if certified:
-        return min(certified, key=lambda key: (key[1] or 0.0, key[3] or 0.0))
-    saa = [key for key in facts.methods if key[0] in SAA]
-    return max(saa, key=lambda k: facts.methods[k].threshold or 0.0, default=None)
+    """Return the strictest method of a population, if it has one that aims at robustness."""
+    return strictest({key: method.threshold for key, method in facts.methods.items()})
+
+
+def watched_in(facts: PopulationCounts) -> Key:
+    """Return the method that limits and the differences between groups are about."""
+    return watched({key: method.threshold for key, method in facts.methods.items()})
 
 
 def population(
@@ -110,6 +112,7 @@ def population(
     n_classes: int = 2,
     experiment: bool = False,
     decision: str | None = None,
+    differences: Differences | None = None,
 ) -> Population:
     """Return one population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
@@ -139,6 +142,7 @@ def population(
         n_classes=n_classes,
         means_of_all_points=experiment,
         decision=decision,
+        differences=differences,
     )
 
 

@@ -46,6 +46,7 @@ class Request:
     time_limit: float = 60.0
     results: Path | None = None  # of an earlier reproduction
     training_rows: int | None = None  # most rows of a forest, in the experiments about certificates
+    customers: int = 5  # of a simulation, in these experiments
 
     @property
     def certified(self) -> list[str]:
@@ -79,7 +80,9 @@ def reproduce(request: Request, address: str | None = None, cpus: int | None = N
             code = _run_missing(request, chosen, earlier, address, cpus)
             write_page(request.output, earlier)
         for name in request.certified:
-            design = Design(training_rows=request.training_rows, time_limit=request.time_limit)
+            design = Design(
+                rows=request.customers, training_rows=request.training_rows, time_limit=request.time_limit
+            )
             sets, size = request.datasets, request.fraction
             code = max(code, run_certified(name, request.output, sets, size, design, address, cpus))
         if request.certified:

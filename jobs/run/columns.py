@@ -10,21 +10,20 @@ import pyarrow as pa
 CHANGE = pa.struct(
     [("feature", pa.string()), ("before", pa.string()), ("after", pa.string()), ("delta", pa.float64())]
 )
-CERTIFICATE = pa.struct(
-    [
-        ("certified", pa.bool_()),
-        ("agreeing", pa.int32()),
-        ("forests", pa.int32()),
-        ("lower_bound", pa.float64()),
-        ("delta", pa.float64()),
-        ("scenario", pa.string()),
-        ("n_trees", pa.int32()),
-        ("test", pa.string()),
-        ("level", pa.float64()),
-        ("pool_score", pa.float64()),
-        ("pool_trees", pa.int32()),
-    ]
-)
+CERTIFICATE = {  # the columns of a certificate, by the parts of `robustcf.Certificate`
+    "certified": pa.field("certified", pa.bool_()),
+    "agree": pa.field("certificate_agree", pa.int32()),
+    "forests": pa.field("certificate_forests", pa.int32()),
+    "lower_bound": pa.field("certificate_low", pa.float64()),
+    "level": pa.field("certificate_level", pa.float64()),
+    "delta": pa.field("certificate_delta", pa.float64()),
+    "scenario": pa.field("certificate_scenario", pa.string()),
+    "n_trees": pa.field("certificate_trees", pa.int32()),
+    "test": pa.field("certificate_test", pa.string()),
+    "pool_score": pa.field("certificate_pool_score", pa.float64()),
+    "pool_trees": pa.field("certificate_pool_trees", pa.int32()),
+}
+TESTED = CERTIFICATE["forests"].name  # null in rows without a certificate
 COUNTERFACTUALS = pa.schema(
     [
         ("dataset", pa.string()),
@@ -58,10 +57,12 @@ COUNTERFACTUALS = pa.schema(
         ("solver", pa.string()),
         ("seconds", pa.float64()),
         ("nodes", pa.int64()),
-        ("certificate", CERTIFICATE),
+        *CERTIFICATE.values(),
+        ("alternative", pa.int32()),  # 0 for the nearest answer
     ]
 )
-KEYS = ("dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees")
+METHOD = ("method", "alpha", "beta", "parameter", "voting")
+KEYS = ("dataset", "simulation", "instance_id", *METHOD, "n_trees", "alternative")
 VALIDATION = pa.schema(
     [COUNTERFACTUALS.field(name) for name in KEYS]
     + [
@@ -74,16 +75,28 @@ ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
 
 
 def completed(table: pa.Table, wanted: Sequence[str] = tuple(COUNTERFACTUALS.names)) -> pa.Table:
-    """Return a table of counterfactuals with the wanted columns that older runs lack.
+    """Return a table of a run with the wanted columns that older runs lack.
 
-    Older runs have no certificates, and their models decide at 1/2.
+    Older runs have no certificates and no alternatives, and their models decide at 1/2.
     """
-    older = {"cutoff": pa.repeat(0.5, len(table)), "certificate": pa.nulls(len(table), CERTIFICATE)}
+    older = {
+        "cutoff": pa.repeat(0.5, len(table)),
+        "alternative": pa.repeat(pa.scalar(0, pa.int32()), len(table)),
+    }
+    older |= {field.name: pa.nulls(len(table), field.type) for field in CERTIFICATE.values()}
+    older["certified"] = pa.repeat(False, len(table))
     for name, values in older.items():
         if name in wanted and name not in table.schema.names:
             place = min(list(wanted).index(name), table.num_columns)
             table = table.add_column(place, COUNTERFACTUALS.field(name), values)
     return table
+
+
+def certificate_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the parts of a row's certificate; None if it has none."""
+    if row[TESTED] is None:
+        return None
+    return {part: row[field.name] for part, field in CERTIFICATE.items()}
 
 
 def as_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

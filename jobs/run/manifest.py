@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from robustcf.support.documents import parse_json
 
 from ..cluster.retries import with_retries
+from ..cluster.signals import work_is_kept
 from ..cluster.tasks import Tasks
 from ..inputs.config import config_as_json, config_hash
 from ..inputs.errors import BadInput, TaskFailed, one_line
@@ -49,6 +50,7 @@ def new_manifest(kind: str, config: Any) -> dict[str, Any]:
         "state": "running",
         "shards": {},
         "counts": {},
+        "began": round(time.time(), 3),
     }
 
 
@@ -90,6 +92,8 @@ class Journal:
 
     def __init__(self, run: RunFolder, manifest: dict[str, Any]) -> None:
         self.run, self.manifest, self._last = run, manifest, 0.0
+        self._begin = time.monotonic()
+        self._before: float | None = None  # seconds of work before this process; None while nothing is made
 
     def keep(self, file: Published, **counts: Any) -> None:
         """Record a shard that already exists, without writing the manifest."""
@@ -101,11 +105,24 @@ class Journal:
         if time.monotonic() - self._last > CHECKPOINT:
             with suppress(OSError):  # a resumed run can do without it: each shard has its note
                 self._last = time.monotonic()
+                self.time()
                 self.run.write_manifest(self.manifest)
 
     def write(self) -> None:
         self._last = time.monotonic()
+        self.time()
         with_retries(self.run.write_manifest, self.manifest)
+        work_is_kept()
+
+    def time(self) -> None:
+        """Note the run's seconds of work so far; pauses between two processes do not count."""
+        if self._before is not None:
+            self.manifest["seconds"] = round(self._before + time.monotonic() - self._begin, 1)
+
+    def stop_time(self) -> None:
+        """Note the run's seconds of work for the last time, so that alarms and manifest agree."""
+        self.time()
+        self._before = None
 
     def count(self, expected: int) -> Counter[str]:
         """Count the statuses in the planned shards; fail unless `expected` rows have one."""
@@ -122,6 +139,7 @@ class Journal:
 
     def reopen(self) -> None:
         """Mark the run as running, even if it was complete before."""
+        self._before = self.manifest.get("seconds", 0.0)
         self.manifest["state"] = "running"
         self.write()
 
@@ -216,6 +234,11 @@ def noted_counts(done: ShardDone) -> dict[str, Any]:
     return {k: v for k, v in asdict(done).items() if k in NOTED}
 
 
-def exit_code(counts: Mapping[str, int]) -> int:
-    """Return 1 if a row has the status `error`, otherwise 0."""
-    return 1 if counts.get("error", 0) else 0
+BROKEN_LIMIT = 3
+
+
+def exit_code(counts: Mapping[str, int], alarm: str = "ok") -> int:
+    """Return 1 if a row has the status `error`, 3 if a limit that fails is broken, otherwise 0."""
+    if counts.get("error", 0):
+        return 1
+    return BROKEN_LIMIT if alarm == "fail" else 0

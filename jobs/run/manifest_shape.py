@@ -97,6 +97,21 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The levels of one figure."""
+
+    warn: StrictFloat | None
+    fail: StrictFloat | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """The part of an audit's config that must have its shape before a reader uses it."""
+
+    limits: Mapping[StrictStr, Limit | None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Survival:
     """The recourses of the earlier run that one method gave, and those that still work."""
 
@@ -148,10 +163,14 @@ class Manifest:
     validation: Text = None
     seeds: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
     report: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
+    alarms: Annotated[Mapping[StrictStr, Any] | None, MayBeMissing] = None
+    began: Annotated[StrictFloat | None, MayBeMissing] = None  # seconds since 1970
+    seconds: Annotated[StrictFloat | None, MayBeMissing] = None  # of work, without pauses
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditManifest(Manifest):
+    config: AuditSettings  # type: ignore[assignment]
     forest_hash: StrictStr
     schema_hash: StrictStr
     data_hash: Text = None

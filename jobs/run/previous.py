@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robustcf import Forest, Schema
+from robustcf import Forest, Schema, SchemaError
 
 from ..inputs.errors import BadInput
 from .folder import RunFolder, require_run
+from .raw import encoded_again, incomparable, unlike_rows
 from .reader import read_blocks, read_shard, row_digests
-from .rows import Key, label_of
+from .rows import Key, answer_starts, label_of
 
 GIVEN = ("optimal", "feasible", "relaxed", "heuristic")  # the customer was given a change to make
 KEPT = "kept from the previous run: still valid on this forest, not solved again"
@@ -31,6 +32,8 @@ class Previous:
     answer_keys: dict[Key, str]
     same_limit: bool
     keep_valid: bool
+    schema: Schema | None = None  # the earlier one, if it differs from ours
+    unlike: str | None = None  # why digests of rows cannot be compared; then nothing is copied or kept
 
 
 @dataclass
@@ -38,8 +41,8 @@ class Earlier:
     """What an earlier run offers for the customers of one shard.
 
     `copies` are table rows that can be copied unchanged. `at` gives the position in `copies` of the answer
-    for a customer's row and a method. `changes` gives feature and new value of the earlier recourses whose
-    answers cannot be copied.
+    for a customer's row and a method; its alternatives follow it. `changes` gives feature and new value of
+    the earlier recourses whose answers cannot be copied.
     """
 
     copies: pa.Table | None = None
@@ -47,16 +50,33 @@ class Earlier:
     changes: dict[tuple[bytes, Key], dict[str, str]] = field(default_factory=dict)
 
 
-def open_previous(address: str, schema: Schema, time_limit: float, keep_valid: bool) -> Previous | None:
-    """Open the earlier run; return None if its schema differs."""
+def open_previous(
+    address: str, schema: Schema, labels: Sequence[str], time_limit: float, keep_valid: bool
+) -> Previous | str:
+    """Open the earlier run; return a text that says why nothing of it can be compared.
+
+    `labels` are the texts of the model's classes.
+    """
     run, manifest = require_run(address)
     if manifest["kind"] != "audit" or "plan" not in manifest:
         raise BadInput(f"{run.shown} is not an audit with answers that can be reused")
+    favourable = str(manifest["config"].get("model", {}).get("favourable"))
+    if favourable not in labels:
+        return f"its favourable label {favourable} is not a class of this model"
+    earlier = None
     if manifest["schema_hash"] != schema.fingerprint:
-        return None
+        try:
+            earlier = Schema.from_toml(run.read("schema.toml"), name=run.showing("schema.toml"))
+        except (OSError, SchemaError) as error:
+            return f"its schema differs and cannot be read: {error}"
+        if (problem := incomparable(earlier, schema)) is not None:
+            return f"its schema differs: {problem}"
     solver = manifest["config"].get("solver")
     same_limit = isinstance(solver, dict) and solver.get("time_limit") == time_limit
-    return Previous(run, manifest["plan"]["bits"], _answer_keys(manifest), same_limit, keep_valid)
+    unlike = None if earlier is None else unlike_rows(earlier, schema)
+    return Previous(
+        run, manifest["plan"]["bits"], _answer_keys(manifest), same_limit, keep_valid, earlier, unlike
+    )
 
 
 def _answer_keys(manifest: Mapping[str, Any]) -> dict[Key, str]:
@@ -94,17 +114,20 @@ def earlier_answers(
     found = Earlier()
     tables: list[pa.Table] = []
     for table, rows in _shards(previous, shard, bits):
-        usable = _copyable(previous, table)
+        starts = answer_starts(table)
+        ends = [*starts[1:].tolist(), len(table)]
+        usable = np.logical_and.reduceat(_copyable(previous, table), starts) if len(starts) else starts
         given = pc.is_in(table["status"], value_set=pa.array(GIVEN)).to_pylist()
         columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
+        methods = list(zip(*columns, strict=True))
         take: list[int] = []
-        for i, method in enumerate(zip(*columns, strict=True)):
-            row = rows[i]
+        for n, i in enumerate(starts.tolist()):
+            method, row = methods[i], rows[i]
             if row is None or row not in wanted or method not in answer_keys or (row, method) in found.at:
                 continue
-            if usable[i] and method in same:
+            if usable[n] and method in same:
                 found.at[row, method] = sum(len(t) for t in tables) + len(take)
-                take.append(i)
+                take += range(i, ends[n])
             elif previous.keep_valid and given[i]:
                 found.changes[row, method] = {c["feature"]: c["after"] for c in table["changes"][i].as_py()}
         if take:
@@ -123,7 +146,7 @@ def _shards(previous: Previous, shard: int, bits: int) -> Iterator[tuple[pa.Tabl
         if not previous.run.exists(f"keys/{name}") or not previous.run.exists(f"counterfactuals/{name}"):
             continue
         row_of = row_digests(previous.run, name)
-        table = read_shard(previous.run, "counterfactuals", name)
+        table = read_shard(previous.run, "counterfactuals", name, alternatives=True)
         yield table, [row_of.get(i) for i in table["instance_id"].to_pylist()]
 
 
@@ -158,14 +181,22 @@ def _mask(array: Any) -> np.ndarray:
     return mask.astype(bool)
 
 
-def still_valid(forest: Forest, table: pa.Table) -> np.ndarray:
-    """Return whether the forest still predicts the target class at each row's point."""
+def still_valid(forest: Forest, table: pa.Table, earlier: Schema | None, schema: Schema) -> np.ndarray:
+    """Return whether the forest still predicts the target class at each row's point.
+
+    `earlier` is the schema of the points, if it is not the forest's own.
+    """
     valid = np.zeros(len(table), dtype=bool)
     there = np.flatnonzero(~np.isnan(table["distance"].to_numpy().astype(float)))
     if not len(there):
         return valid
-    points = np.array(table["point"].take(there).to_pylist(), dtype=np.float64)
-    targets, votings = table["target"].take(there).to_pylist(), table["voting"].take(there).to_pylist()
+    rows = table.take(there)
+    if earlier is None:
+        points = np.array(rows["point"].to_pylist(), dtype=np.float64)
+    else:
+        points, known = encoded_again(rows, earlier, schema)
+        there, points, rows = there[known], points[known], rows.filter(pa.array(known))
+    targets, votings = rows["target"].to_pylist(), rows["voting"].to_pylist()
     for voting in set(votings):
         predicted = forest.predict(points, voting)
         for k, (target, own) in enumerate(zip(targets, votings, strict=True)):
@@ -174,15 +205,23 @@ def still_valid(forest: Forest, table: pa.Table) -> np.ndarray:
     return valid
 
 
-def survivors(previous: Previous, forest: Forest, shard: str) -> Counter[tuple[Key, str]]:
+def tested_again(
+    previous: Previous, forest: Forest, schema: Schema, table: pa.Table
+) -> Iterator[tuple[int, Key, bool]]:
+    """Yield the row and method of each earlier recourse, and whether this forest still accepts it."""
+    given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
+    valid = still_valid(forest, table, previous.schema, schema)
+    columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
+    for i, key in enumerate(zip(*columns, strict=True)):
+        if given[i]:
+            yield i, key, bool(valid[i])
+
+
+def survivors(previous: Previous, forest: Forest, schema: Schema, shard: str) -> Counter[tuple[Key, str]]:
     """Count an earlier shard's recourses, and those that this forest still accepts."""
     counts: Counter[tuple[Key, str]] = Counter()
     for table in read_blocks(previous.run, "counterfactuals", shard):
-        given = _mask(pc.is_in(table["status"], value_set=pa.array(GIVEN)))
-        valid = still_valid(forest, table)
-        columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
-        for i, key in enumerate(zip(*columns, strict=True)):
-            if given[i]:
-                counts[key, "given"] += 1
-                counts[key, "survived"] += int(valid[i])
+        for _, key, works in tested_again(previous, forest, schema, table):
+            counts[key, "given"] += 1
+            counts[key, "survived"] += int(works)
     return counts

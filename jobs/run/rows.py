@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from robustcf import Certificate, Counterfactual, Forest, Schema
 from robustcf.forest.forest import Label
@@ -89,14 +89,21 @@ def as_row(
         "solver": cf.solver,
         "seconds": cf.seconds,
         "nodes": cf.nodes,
-        "certificate": None if cf.certificate is None else certificate_as_row(cf.certificate),
+        **certificate_as_row(cf.certificate),
+        "alternative": cf.alternative,
     }
 
 
-def certificate_as_row(certificate: Certificate) -> dict[str, Any]:
-    """Return a certificate as a value of its column; α is the row's own."""
-    values = asdict(certificate)
-    return {part.name: values[part.name] for part in CERTIFICATE}
+def answer_starts(table: pa.Table) -> np.ndarray:
+    """Return where each answer starts in a table; its alternatives follow it."""
+    return np.flatnonzero(table["alternative"].to_numpy() == 0)
+
+
+def certificate_as_row(certificate: Certificate | None) -> dict[str, Any]:
+    """Return a certificate as values of its columns; α is the row's own."""
+    if certificate is None:
+        return {field.name: None for field in CERTIFICATE.values()} | {"certified": False}
+    return {field.name: getattr(certificate, part) for part, field in CERTIFICATE.items()}
 
 
 def _number(value: float | None) -> float | None:

@@ -188,7 +188,7 @@ def _solved(
         return explainer.explain_many(frame.iloc[batch], partial(advance, tick, range(len(batch))))
 
     methods = len(explainer.methods)
-    for some, found in guarded(solve, [rows], allowance(job.question, methods)):
+    for some, found in guarded(solve, [rows], allowance(job.question, explainer.methods)):
         if isinstance(found, Stopped):
             found = stopped_answers(explainer, frame.iloc[some], found)
         for at, row in enumerate(some):

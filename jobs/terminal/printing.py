@@ -52,7 +52,8 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
 
     out.print()
     n_classes = len(explainer.forest.classes)
-    out.print(Text.assemble((cf.method.title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
+    title = f"Alternative {cf.alternative}" if cf.alternative else cf.method.title
+    out.print(Text.assemble((title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
     if cf.works and cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
@@ -81,13 +82,32 @@ def print_counts(address: str) -> None:
         made.add_row(status, f"{count:,}")
     out = console()
     out.print(made)
+    if "previous" in manifest:
+        out.print(Text(f"previous run: {manifest['previous']}"), soft_wrap=True)
     for row in manifest.get("survival", []):
         name = title_of(row["method"], row["alpha"], None, None)
         out.print(f"earlier recourses that still work, {name}: {row['survived']:,} of {row['given']:,}")
     out.print(f"validity: {manifest.get('validation', 'not measured')}")
     for line in _promises(run):
         out.print(Text(line), soft_wrap=True)
+    _print_alarms(out, run)
     out.print(Text(run.showing("summary/summary.csv")), soft_wrap=True)
+
+
+def _print_alarms(out: Console, run: RunFolder) -> None:
+    """Print one line for each broken limit, or that all limits hold."""
+    from ..run.alarms import FILE, read_alarms
+
+    found = read_alarms(run)
+    if found is None:
+        return
+    for alarm in found.broken:
+        style = "red" if alarm.state == "fail" else "yellow"
+        out.print(Text(f"! {alarm.state.upper()}: {alarm.text}", style=style), soft_wrap=True)
+    if found.state == "ok":
+        held = "the limit" if len(found.alarms) == 1 else f"all {len(found.alarms)} limits"
+        out.print(Text(f"✓ {held} of {found.method} kept", style="green"), soft_wrap=True)
+    out.print(Text(run.showing(FILE)), soft_wrap=True)
 
 
 def _promises(run: RunFolder) -> Iterator[str]:

@@ -17,14 +17,11 @@ from robustcf.validate import Scenario
 
 from ..inputs.config import Validation
 from ..inputs.errors import BadInput
+from ..run.columns import CERTIFICATE
 from .forests import Scenarios
 
 CERTIFICATE_COLUMNS = [
-    pa.field("certified", pa.bool_()),
-    pa.field("agreeing", pa.int32()),
-    pa.field("certification_forests", pa.int32()),
-    pa.field("certificate_lower_bound", pa.float64()),
-    pa.field("delta", pa.float64()),
+    CERTIFICATE[part] for part in ("certified", "agree", "forests", "lower_bound", "delta")
 ]
 
 
@@ -77,15 +74,10 @@ class Certifying:
 
     def columns(self, valid: np.ndarray) -> dict[str, Any]:
         """Return a point's certificate, given which certification forests agree."""
-        agreeing, forests = int(valid.sum()), len(valid)
-        bound = lower_bound(agreeing, forests, self.delta_each)
-        return {
-            "certified": bound >= 1 - self.alpha,
-            "agreeing": agreeing,
-            "certification_forests": forests,
-            "certificate_lower_bound": bound,
-            "delta": self.delta_each,
-        }
+        agree, forests = int(valid.sum()), len(valid)
+        bound = lower_bound(agree, forests, self.delta_each)
+        parts = (bound >= 1 - self.alpha, agree, forests, bound, self.delta_each)
+        return {column.name: value for column, value in zip(CERTIFICATE_COLUMNS, parts, strict=True)}
 
     def claims(self, table: pa.Table, n_trees: int) -> list[str]:
         """Return one line per scenario: how many points are certified, and what that claims."""

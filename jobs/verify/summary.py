@@ -38,19 +38,19 @@ SURVIVAL = ("method", "alpha", "beta", "parameter", "given", "survived")
 
 def check_summary(run: RunFolder, manifest: Mapping[str, Any], tally: Tally, findings: Findings) -> None:
     """Check every table of the summary folder that this version writes."""
-    lines = _read(run, "summary", SUMMARY, findings)
+    lines = read_table(run, "summary", SUMMARY, findings)
     if lines is not None:
         tally.check(lines, "summary/summary.parquet", findings)
-    lines = _read(run, "status", STATUS, findings)
+    lines = read_table(run, "status", STATUS, findings)
     if lines is not None:
         tally.check_statuses(lines, "summary/status.parquet", findings)
     survival = manifest.get("survival")
     if survival:
-        lines = _read(run, "survival", SURVIVAL, findings)
+        lines = read_table(run, "survival", SURVIVAL, findings)
         findings.expect("summary", "summary/survival.parquet", lines, survival)
 
 
-def _read(
+def read_table(
     run: RunFolder, name: str, columns: Sequence[str], findings: Findings
 ) -> list[dict[str, Any]] | None:
     """Return the rows of a table; check that its CSV file has the same values."""

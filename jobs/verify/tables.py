@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from robustcf.verify import Block, Changes, Findings
 from robustcf.verify.findings import short
 
-from ..run.columns import COUNTERFACTUALS, KEYS, completed
+from ..run.columns import CERTIFICATE, COUNTERFACTUALS, KEYS, completed
 from ..run.folder import BROKEN, RunFolder
 
 BLOCK = 32_768  # rows checked at a time
-NESTED = ("cohort", "changes", "point", "certificate")
+NESTED = ("cohort", "changes", "point", *(field.name for field in CERTIFICATE.values()))
 FLAT = [name for name in COUNTERFACTUALS.names if name not in NESTED]
 
 
@@ -94,25 +94,28 @@ def certificates_of(table: pa.Table) -> dict[str, np.ndarray] | None:
 
     Numbers and flags are float64, and NaN if they are missing.
     """
-    column = table["certificate"].combine_chunks()
-    there = column.is_valid()
-    if not pc.any(there).as_py():
+    there = np.zeros(len(table), dtype=bool)
+    for field in CERTIFICATE.values():  # any value stands for a certificate, so that no part goes unchecked
+        given = table[field.name].to_numpy() if field.name == "certified" else table[field.name].is_valid()
+        there |= np.asarray(given).astype(bool)
+    if not there.any():
         return None
-    kept = column.filter(there)
-    found = {"row": np.flatnonzero(there.to_numpy(zero_copy_only=False))}
-    for part in kept.type:
-        values = pc.struct_field(kept, part.name)
-        if pa.types.is_string(part.type):
-            found[part.name] = values.to_pandas().to_numpy(dtype=object)
+    kept = table.filter(pa.array(there))
+    found = {"row": np.flatnonzero(there)}
+    for field in CERTIFICATE.values():
+        values = kept[field.name]
+        if pa.types.is_string(field.type):
+            found[field.name] = values.to_pandas().to_numpy(dtype=object)
         else:
-            found[part.name] = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+            found[field.name] = pc.cast(values, pa.float64()).to_numpy()
     return found
 
 
 def cohorts_of(table: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the values of each cohort column, one per row."""
     column = table["cohort"].combine_chunks()
-    return {name: pc.map_lookup(column, name, "first").to_pandas().to_numpy(dtype=object) for name in names}
+    found = {name: pc.map_lookup(column, name, "first").to_pylist() for name in names}
+    return {name: np.array(values, dtype=object) for name, values in found.items()}  # None where it is null
 
 
 def check_validation(

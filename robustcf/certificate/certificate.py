@@ -22,7 +22,7 @@ class Certificate:
     ----------
     certified : bool
         Whether the claim is made.
-    agreeing, forests : int
+    agree, forests : int
         How many of the certification forests predict the target at the point.
     lower_bound : float
         Lower bound of the share that agrees, at confidence 1 - `delta`. It describes this point alone. The
@@ -44,7 +44,7 @@ class Certificate:
     """
 
     certified: bool
-    agreeing: int
+    agree: int
     forests: int
     lower_bound: float
     alpha: float
@@ -61,7 +61,7 @@ class Certificate:
         if self.certified:
             return claim(self.alpha, self.delta, self.scenario, self.n_trees, self.test, self.tests)
         return (
-            f"not certified: {self.agreeing} of {self.forests} certification forests agree; at confidence "
+            f"not certified: {self.agree} of {self.forests} certification forests agree; at confidence "
             f"{1 - self.delta:.4g} this shows only a probability of at least {self.lower_bound:.3g}"
         )
 
@@ -117,9 +117,9 @@ def judge_point(
     test: Test,
 ) -> Certificate:
     """Test one encoded point on the certification forests."""
-    agreeing = int(fresh.certification.agree(point, target, voting).sum())
+    agree = int(fresh.certification.agree(point, target, voting).sum())
     if test == "forests":
-        bound = lower_bound(agreeing, len(fresh.certification), delta)
+        bound = lower_bound(agree, len(fresh.certification), delta)
     else:
         values, cutoff = fresh.certification.values(point, target, voting), fresh.cutoff(target)
         if test == "trees":
@@ -128,7 +128,7 @@ def judge_point(
             bound = soft_vote_bound(values, fresh.n_trees, delta, cutoff.score)
     return Certificate(
         bound >= 1 - alpha,
-        agreeing,
+        agree,
         len(fresh.certification),
         bound,
         alpha,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from sklearn.base import clone
 from robustcf.certificate.bounds import enough_forests, forests_needed, lower_bound
 from robustcf.certificate.certificate import claim
 from robustcf.forest.arrays import ForestError
-from robustcf.forest.forest import Forest, Label
+from robustcf.forest.forest import Forest, Label, Voting
+from robustcf.schema.encode import Row, encode, read_rows
+from robustcf.schema.schema import Schema
 from robustcf.validate import Scenario, build_estimator, derive_seed, training_rows
 
 PROBES = 1000  # training rows on which refitted models are compared with each other
@@ -20,23 +22,24 @@ COMPARED = 5  # so many refitted models that predict alike are taken for determi
 
 
 def certify(
-    model: Any,
-    X: Any,
-    y: Any,
     points: Any,
-    targets: Label | Sequence[Label],
+    model: Any,
+    schema: Schema | None = None,
     *,
+    training: tuple[Any, Any],
+    target: Label | Sequence[Label],
     alpha: float = 0.05,
     delta: float = 0.05,
-    models: int = 100,
+    forests: int = 100,
     scenario: str = "same-data",
     later: tuple[Any, Any] | None = None,
+    voting: Voting = "soft",
     tests: int = 1,
     joint: bool = False,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Test whether refitted models accept points, one exact test per point.
+    """Test whether refitted models accept points made by any tool, one exact test per point.
 
     The claim for a certified point: with confidence 1 - δ over the refitted models, a model refitted in the
     same way predicts the target with probability at least 1 - α. It holds for points that were found without
@@ -44,24 +47,29 @@ def certify(
 
     Parameters
     ----------
-    model : classifier or Forest
-        Any scikit-learn classifier or pipeline that can be cloned; only its predictions are used. For a
-        `Forest`, rows and points are encoded.
-    X, y : arrays or DataFrame
-        The training rows in the form that `model.fit` takes.
-    points : array or DataFrame
-        The points to test, in the same form.
-    targets : label or sequence of labels
+    points : DataFrame, array or rows
+        The points to test: with a schema, rows in original units, for example `cf.point`; without one, rows
+        in the form that `model.predict` takes.
+    model : Forest or classifier
+        A forest, or any scikit-learn classifier or pipeline that can be cloned. Only its predictions
+        are used.
+    schema : Schema, optional
+        Encodes the points.
+    training : (rows, labels)
+        The training rows in the form that the model was fitted on; for a `Forest`, encoded.
+    target : label or sequence of labels
         The class that each point should have.
     alpha, delta : float
         The model may reject a point with probability `alpha`; a certificate may be wrong with probability
         `delta`.
-    models : int
+    forests : int
         Number of refitted models.
     scenario : str
         "same-data", "bootstrap", "evolving" (with `later`) or "trees-N".
     later : (rows, labels), optional
         Rows collected since the model was trained.
+    voting : {"soft", "hard"}
+        How a `Forest` decides. Other models decide by their `predict`.
     tests : int
         Number of certificates that hold together with confidence 1 - δ.
     joint : bool
@@ -73,74 +81,98 @@ def certify(
     Returns
     -------
     DataFrame
-        One line per point: `certified, agreeing, models, lower_bound, claim`. The claim is empty if the point
-        is not certified.
+        One line per point: `certified, agree, forests, lower_bound, level, alpha, delta, scenario, claim`, as
+        in `Certificate`. The claim is empty if the point is not certified.
 
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X = np.random.default_rng(0).random((300, 2)); y = (X[:, 0] > 0.5).astype(int)
     >>> model = RandomForestClassifier(10, random_state=0)
-    >>> table = certify(model, X, y, [[0.9, 0.5], [0.5, 0.5]], 1, models=60)
+    >>> table = certify([[0.9, 0.5], [0.5, 0.5]], model, training=(X, y), target=1, forests=60)
     >>> table["certified"].tolist()
     [True, False]
     """
     if joint and tests != 1:
         raise ValueError(f"joint sets the number of tests, but tests is {tests}; leave one out")
-    tests = max(len(points), 1) if joint else tests
-    _check(alpha, delta, models, tests)
+    tested = points if schema is None else encoded_points(points, schema, model)
+    tests = max(len(tested), 1) if joint else tests
+    _check(alpha, delta, forests, tests)
     chosen = Scenario.parse(scenario)
-    rows, labels, first = _all_rows(X, y, later, chosen)
-    wanted = _targets(targets, len(points))
-    agreeing = np.zeros(len(points), dtype=np.int64)
+    rows, labels, first = _all_rows(*training, later, chosen)
+    wanted = _targets(target, len(tested))
+    agree = np.zeros(len(tested), dtype=np.int64)
     alike = Alike(_take(rows, first[:PROBES]))
-    for k in range(models):
+    for k in range(forests):
         own_seed = derive_seed(seed, "certify", scenario, k)
         refitted = reseeded(model, own_seed, chosen)
         chosen_rows = training_rows(chosen, first, labels, own_seed)
         refitted.fit(_take(rows, chosen_rows), labels[chosen_rows])
         if k < COMPARED:
             alike.add(refitted)
-            alike.refuse_if_all_equal(min(models, COMPARED), scenario)
-        agreeing += _decisions(model, refitted, points) == wanted
+            alike.refuse_if_all_equal(min(forests, COMPARED), scenario)
+        agree += _decisions(model, refitted, tested, voting) == wanted
         if progress is not None:
             progress(k + 1)
     each = delta / tests
-    bounds = [lower_bound(int(a), models, each) for a in agreeing]
+    bounds = [lower_bound(int(a), forests, each) for a in agree]
     certified = [bound >= 1 - alpha for bound in bounds]
     n_trees = (chosen.n_trees or len(model)) if isinstance(model, Forest) else None
     text = claim(alpha, each, scenario, n_trees, tests=tests)
     return pd.DataFrame(
         {
             "certified": certified,
-            "agreeing": agreeing,
-            "models": models,
+            "agree": agree,
+            "forests": forests,
             "lower_bound": bounds,
+            "level": np.nan,  # nobody asked for a score
+            "alpha": alpha,
+            "delta": each,
+            "scenario": scenario,
             "claim": [text if held else "" for held in certified],
         }
     )
 
 
-def _decisions(model: Any, refitted: Any, points: Any) -> np.ndarray:
-    """Return what a refitted model decides on each point; a forest with a cut-off keeps it."""
-    if isinstance(model, Forest) and model.decision is not None:
-        decided = model.decide(refitted.predict_proba(points), "soft")
-        return np.asarray(np.array(model.classes, dtype=object)[decided])
-    return np.asarray(refitted.predict(points))
+def encoded_points(points: pd.DataFrame | Iterable[Row], schema: Schema, model: Any) -> np.ndarray:
+    """Return points in original units as the model sees them; name the first that cannot be read."""
+    listed = points if isinstance(points, pd.DataFrame) else list(points)
+    if not isinstance(listed, pd.DataFrame):
+        for k, point in enumerate(listed):
+            if point is None:
+                raise ValueError(f"point {k} is None: its customer has no point; leave it out")
+    missing = isinstance(model, Forest) and model.accepts_missing
+    read = read_rows(schema, listed, missing=missing)
+    for k, reason in enumerate(read.reasons):
+        if reason is not None:
+            raise ValueError(f"point {k}: {reason}")
+    return encode(schema, read.numbers)
 
 
-def _check(alpha: float, delta: float, models: int, tests: int) -> None:
+def _decisions(model: Any, refitted: Any, points: Any, voting: Voting) -> np.ndarray:
+    """Return what a refitted model decides on each point; a forest keeps its cut-off and voting."""
+    if not isinstance(model, Forest):
+        return np.asarray(refitted.predict(points))
+    if model.decision is None and voting == "soft":
+        return np.asarray(refitted.predict(points))
+    again = Forest.from_sklearn(refitted)
+    if model.decision is not None:
+        again = again.with_decision(model.decision)
+    return np.asarray(np.array(again.classes, dtype=object)[again.predict(np.asarray(points), voting)])
+
+
+def _check(alpha: float, delta: float, forests: int, tests: int) -> None:
     for name, value in (("alpha", alpha), ("delta", delta)):
         if not 0 < value < 1:
             raise ValueError(f"{name} is {value}; it must lie strictly between 0 and 1")
     if tests < 1:
         raise ValueError(f"tests is {tests}; it must be at least 1")
-    if models < (needed := forests_needed(alpha, delta / tests)):
+    if forests < (needed := forests_needed(alpha, delta / tests)):
         shared = f" shared by {tests:,} tests" if tests > 1 else ""
         more = f"; {enough_forests(alpha, delta / tests)}" if tests > 1 else ""
         raise ValueError(
-            f"models is {models}; at alpha = {alpha:g} and delta = {delta:g}{shared}, at least {needed} are "
-            f"needed{more}"
+            f"forests is {forests}; at alpha = {alpha:g} and delta = {delta:g}{shared}, at least "
+            f"{needed} are needed{more}"
         )
 
 

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from robustcf.report.method_line import Estimate, MethodLine, Outcomes
+
+if TYPE_CHECKING:
+    from robustcf.report.differences import Differences
 
 SMALL = 30  # a group with fewer answers is marked as small
 
@@ -73,6 +77,7 @@ class Population:
     n_classes: int = 2  # with more than two, a class can win with less than half of the votes
     means_of_all_points: bool = False  # also of points below the threshold, as in the paper's experiment
     decision: str | None = None  # the model's cut-off, as a sentence
+    differences: Differences | None = None  # between groups, for the strictest method
 
     def method(self, title: str | None) -> MethodLine | None:
         return next((m for m in self.methods if m.title == title), None)
@@ -235,6 +240,14 @@ class Doubts:
 
 
 @dataclass(frozen=True)
+class AlarmLine:
+    """A limit of the run: its state (ok, warn, fail) and what was measured, as a sentence."""
+
+    state: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Report:
     """All values of the page."""
 
@@ -254,3 +267,4 @@ class Report:
     settings: tuple[tuple[str, str], ...]
     hashes: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
+    alarms: tuple[AlarmLine, ...] = ()

@@ -114,14 +114,15 @@ def _numbers(report: Report) -> Iterator[Doubt]:
     if parts:
         yield (
             "Intervals.",
-            f"All intervals have a confidence level of 95 % ({parts}). They are not corrected for multiple "
-            "comparisons.",
+            f"All intervals have a confidence level of 95 % ({parts}). Only those of the differences "
+            "between groups are corrected for multiple comparisons.",
         )
     if any(p.groups for p in report.populations):
         yield (
             "Groups.",
             "Differences between groups describe this table only. They do not test fairness or show causes. "
-            "In small groups they are mostly chance.",
+            "In small groups they are mostly chance. A group that does not differ here may still be treated "
+            "differently: an interval that includes 0 proves nothing.",
         )
     if len(report.customers) < report.denied:
         yield (

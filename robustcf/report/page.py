@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from robustcf.report import figures, words
 from robustcf.report.content import SMALL, Population, Report
+from robustcf.report.differences import figure
 from robustcf.report.doubts import not_proved
 from robustcf.report.verdict import verdict, warnings
 from robustcf.show import no_way
@@ -38,28 +39,28 @@ def render(report: Report) -> str:
     str
         A complete HTML document.
     """
+    return rendered(
+        "page.html.j2",
+        report=report,
+        figures=[_figures(k, p) for k, p in enumerate(report.populations)],
+        survival=figures.survival("survival", report.since.survival) if report.since else None,
+        verdicts=[verdict(p, report.kind == "sweep") for p in report.populations],
+        warnings=[warnings(p) for p in report.populations],
+        doubts=not_proved(report),
+        page_size=PAGE,
+        plain=WITHOUT_SCRIPT,
+    )
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return a page made from a template of this folder, with its style, script and security policy."""
     style, script = _asset("style.css"), _asset("script.js")
     policy = (
         f"default-src 'none'; style-src {_hash(style)} {_hash(WITHOUT_SCRIPT)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            report=report,
-            figures=[_figures(k, p) for k, p in enumerate(report.populations)],
-            survival=figures.survival("survival", report.since.survival) if report.since else None,
-            verdicts=[verdict(p, report.kind == "sweep") for p in report.populations],
-            warnings=[warnings(p) for p in report.populations],
-            doubts=not_proved(report),
-            page_size=PAGE,
-            style=style,
-            plain=WITHOUT_SCRIPT,
-            script=script,
-            policy=policy,
-        )
-    )
+    made = _environment().get_template(template)
+    return made.render(style=style, script=script, policy=policy, **values)
 
 
 def _figures(number: int, population: Population) -> dict[str, list[figures.Figure]]:
@@ -75,7 +76,15 @@ def _figures(number: int, population: Population) -> dict[str, list[figures.Figu
         "price": _there(price or [figures.distances(f"{key}-distance", p.methods)]),
         "levers": _there([figures.levers(f"{key}-levers", p), figures.changed(f"{key}-changed", p.methods)]),
         "cohorts": _there([figures.cohorts(f"{key}-cohort-{k}", p, c) for k, c in enumerate(p.cohorts)]),
+        "differences": _differences(key, p),
     }
+
+
+def _differences(key: str, population: Population) -> list[figures.Figure]:
+    found = population.differences
+    if found is None:
+        return []
+    return _there([figure(f"{key}-gaps-{k}", found, cohort) for k, cohort in enumerate(found.cohorts)])
 
 
 def _there(made: Sequence[figures.Figure | None]) -> list[figures.Figure]:

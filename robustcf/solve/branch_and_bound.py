@@ -45,7 +45,8 @@ PROPAGATED = 100  # nodes searched by propagation alone
 QUICK = 400  # nodes searched under cheap or inherited prices
 BUDGET = 1024  # nodes searched under a relaxation's prices before a subtree is priced again
 SHRUNK = 0.8  # a subtree with a smaller share of options alive becomes a problem of its own
-HEIGHT = 64  # most open nodes of one search, which bounds its memory; further nodes are returned
+HEIGHT = 1024  # most open nodes of one search; further nodes are returned
+STACK_BYTES = 2**26  # the memory of these nodes, but at least 64 of them
 SHARES = (0.7, 0.5, 0.3)  # rounding thresholds for a relaxed solution
 CHUNK = 256  # nodes between checks of the clock
 
@@ -108,7 +109,7 @@ class Search:
 
     def _propagate(self, problem: Problem, F: Factors, bound: float) -> bool:
         """Search by propagation alone; return whether this closes the problem."""
-        stack, root = new_stack(F, HEIGHT), OpenSubtree(np.ones(len(F.cost), dtype=bool), bound, None)
+        stack, root = deep_stack(F), OpenSubtree(np.ones(len(F.cost), dtype=bool), bound, None)
         start_search(stack, root.alive, bound)
         return not self.search_subtree(problem, F, stack, root, PROPAGATED)
 
@@ -121,7 +122,7 @@ class Search:
     def _solve_level(self, problem: Problem, F: Factors, root: OpenSubtree) -> Outcome:
         """Search one reduced problem; its subtrees share the layout and the relaxation."""
         relaxation: Relaxation | None = None
-        stack = new_stack(F, HEIGHT)
+        stack = deep_stack(F)
         budget = BUDGET * max(1, problem.n_leaves // 1500) ** 2  # an LP's time grows faster than a node's
         todo = [root]
         left_open: list[float] = []  # bounds of smaller problems that a limit cut short
@@ -203,7 +204,7 @@ class Search:
         theta, phi, lam = node.prices or (F.cost, F.cost, F.demand)  # any arrays: they are not read
         best = np.zeros(problem.n_features, dtype=np.int64)
         height, seen = 1, 0
-        while height and seen < budget and height < HEIGHT - 1 and not self.must_stop:
+        while height and seen < budget and height < len(stack.bound) - 1 and not self.must_stop:
             before = self.upper
             chunk = min(CHUNK, budget - seen)
             height, self.upper, nodes = run(
@@ -251,6 +252,17 @@ class Search:
             alive[dead] = False
             halves.append(OpenSubtree(alive, node.bound, None))
         return halves
+
+
+def deep_stack(F: Factors) -> Stack:
+    """Allocate a stack that a dive cannot fill: each of its nodes drops at least one option.
+
+    A dive that fills the stack ends the search, and its open nodes are priced one by one. This costs far
+    more.
+    """
+    options, segments, trees = len(F.cost), int(F.seg_start[-1]), len(F.tree_start) - 1
+    node = options + (segments + trees) * (10 + 8 * len(F.unit))
+    return new_stack(F, min(options + 2, HEIGHT, max(64, STACK_BYTES // node)))
 
 
 def without_costs(problem: Problem) -> Problem:

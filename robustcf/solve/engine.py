@@ -11,7 +11,7 @@ import numpy as np
 from robustcf.problem.problem import Problem
 from robustcf.problem.reduction import choice_within, inside, reduce, restrict
 from robustcf.solve.bounds import quick_prices
-from robustcf.solve.branch_and_bound import HEIGHT, Search, reach_search, without_costs
+from robustcf.solve.branch_and_bound import Search, deep_stack, reach_search, without_costs
 from robustcf.solve.contract import (
     BestScore,
     CutShort,
@@ -26,7 +26,7 @@ from robustcf.solve.factors import build_factors, vote_units
 from robustcf.solve.incumbent import climb_votes, find_incumbent, improve
 from robustcf.solve.prices import Relaxation
 from robustcf.solve.scale import factor_for, scaled
-from robustcf.solve.search import CHEAPEST, MOST, new_stack
+from robustcf.solve.search import CHEAPEST, MOST
 from robustcf.solve.shared import Shared
 from robustcf.solve.strong_branching import OpenSubtree
 from robustcf.support.tolerances import MISSING_VOTES
@@ -68,7 +68,7 @@ def compile_kernels() -> None:
         relaxation.bound(everything, 1e9)
         relaxation.undecided(1)
         search.round_relaxation(reduced, relaxation)
-        node, stack = OpenSubtree(everything, -math.inf, relaxation.prices()), new_stack(F, HEIGHT)
+        node, stack = OpenSubtree(everything, -math.inf, relaxation.prices()), deep_stack(F)
         search.filter_options(F, stack, node)
         search.search_subtree(reduced, F, stack, node, 9)
     climb_votes(problem, improve(problem, np.array([1, 1])))

@@ -138,19 +138,31 @@ class _Certificates:
 
     def _check_terms(self) -> None:
         """Compare what every certificate of the method has in common."""
-        for column in ("forests", "delta", "scenario", "n_trees", "test"):
-            wanted = [getattr(self.terms, column)] * len(self.rows)
-            self._differ(column, self.stored[column] != wanted[0], wanted.__getitem__)
+        terms = self.terms
+        common = {
+            "certificate_forests": terms.forests,
+            "certificate_delta": terms.delta,
+            "certificate_scenario": terms.scenario,
+            "certificate_trees": terms.n_trees,
+            "certificate_test": terms.test,
+        }
+        for column, value in common.items():
+            wanted = [value] * len(self.rows)
+            self._differ(column, self.stored[column] != value, wanted.__getitem__)
 
     def _check_level(self) -> None:
         """Check that the level is on the path and that the pool gives the point this score."""
-        level, trees = self.stored["level"], self.stored["pool_trees"]
+        level, trees = self.stored["certificate_level"], self.stored["certificate_pool_trees"]
         path = np.array(self.terms.levels)
         off = ~(np.abs(level[:, None] - path).min(axis=1) <= CHECKED_COLUMN)
-        self._note(off, "level is not one of the method's levels")
+        self._note(off, "certificate_level is not one of the method's levels")
         own = len(self.sheet.asked.trees)
         alone = trees == own
-        self._differ("pool_trees", ~alone & (trees != own + self.terms.pool), lambda _: own + self.terms.pool)
+        self._differ(
+            "certificate_pool_trees",
+            ~alone & (trees != own + self.terms.pool),
+            lambda _: own + self.terms.pool,
+        )
         score = self.sheet.number("score_after")[self.rows]
         if self.terms.pooled is None:
             self.sheet.findings.unchecked[UNPOOLED] += int((~alone).sum())
@@ -162,8 +174,8 @@ class _Certificates:
         known = ~np.isnan(score)
         rounding = self.sheet.rounding * np.maximum(trees, 1) / own
         with np.errstate(invalid="ignore"):
-            other = known & ~(np.abs(self.stored["pool_score"] - score) <= rounding)
-            self._differ("pool_score", other, lambda k: score[k])
+            other = known & ~(np.abs(self.stored["certificate_pool_score"] - score) <= rounding)
+            self._differ("certificate_pool_score", other, lambda k: score[k])
             self._note(known & (score < level - rounding), "the pool does not give the point its level")
 
     def _check_test(self) -> None:
@@ -171,25 +183,25 @@ class _Certificates:
         terms, stored = self.terms, self.stored
         if terms.certification is None:
             self.sheet.findings.unchecked[UNCHECKED] += len(self.rows)
-            agreeing = stored["agreeing"]
-            possible = (agreeing >= 0) & (agreeing <= terms.forests)
-            self._note(~possible, "agreeing is not a number of forests")
-            bound = stored["lower_bound"]
+            agree = stored["certificate_agree"]
+            possible = (agree >= 0) & (agree <= terms.forests)
+            self._note(~possible, "certificate_agree is not a number of forests")
+            bound = stored["certificate_low"]
             if terms.test == "forests":
-                bound = least_shares(agreeing, terms.forests, terms.delta)
+                bound = least_shares(agree, terms.forests, terms.delta)
         else:
-            agreeing, bound = self._recomputed(terms.certification)
-            self._differ("agreeing", stored["agreeing"] != agreeing, lambda k: int(agreeing[k]))
+            agree, bound = self._recomputed(terms.certification)
+            self._differ("certificate_agree", stored["certificate_agree"] != agree, lambda k: int(agree[k]))
         within = CHECKED_COLUMN if terms.test == "forests" else CHECKED_PREDICTION
-        wrong = ~(np.abs(stored["lower_bound"] - bound) <= within)
-        self._differ("lower_bound", wrong, lambda k: bound[k])
+        wrong = ~(np.abs(stored["certificate_low"] - bound) <= within)
+        self._differ("certificate_low", wrong, lambda k: bound[k])
         clear = np.abs(bound - (1 - terms.alpha)) > within
         passes = bound >= 1 - terms.alpha
         self._differ("certified", clear & (stored["certified"] != passes), lambda k: float(passes[k]))
 
     def _recomputed(self, forests: Forests) -> tuple[np.ndarray, np.ndarray]:
         """Return how many forests agree at each point, and the bound of the test."""
-        agreeing, bound = np.zeros(len(self.rows), dtype=np.int64), np.zeros(len(self.rows))
+        agree, bound = np.zeros(len(self.rows), dtype=np.int64), np.zeros(len(self.rows))
         targets = self.sheet.target[self.rows]
 
         def count(at: np.ndarray) -> None:
@@ -199,10 +211,10 @@ class _Certificates:
             if self.terms.test == "trees":  # two classes: the votes decide
                 votes = forests.values(points, label, voting)
                 each = votes.reshape(len(at), len(forests), -1).sum(axis=2)
-                agreeing[at] = (each >= bar.votes(self.terms.n_trees)).sum(axis=1)
+                agree[at] = (each >= bar.votes(self.terms.n_trees)).sum(axis=1)
                 bound[at] = self._vote_bounds(votes, bar)
                 return
-            agreeing[at] = forests.agree(points, label, voting).sum(axis=1)
+            agree[at] = forests.agree(points, label, voting).sum(axis=1)
             if self.terms.test == "trees-asymptotic":
                 values = forests.values(points, label, voting)
                 bound[at] = [
@@ -212,8 +224,8 @@ class _Certificates:
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(count, _parts(targets, max(1, PAIRS // len(forests.trees)))))
         if self.terms.test == "forests":
-            bound = least_shares(agreeing, len(forests), self.terms.delta)
-        return agreeing, bound
+            bound = least_shares(agree, len(forests), self.terms.delta)
+        return agree, bound
 
     def _vote_bounds(self, votes: np.ndarray, bar: Bar) -> np.ndarray:
         """Return the bounds of reaching the cut-off with N trees, given the votes of all trees (Prop. 1)."""
@@ -231,13 +243,13 @@ def _parts(targets: np.ndarray, size: int) -> Iterator[np.ndarray]:
             yield mine[start : start + size]
 
 
-def least_shares(agreeing: np.ndarray, trials: int, delta: float) -> np.ndarray:
+def least_shares(agree: np.ndarray, trials: int, delta: float) -> np.ndarray:
     """Return the exact one-sided lower bound (Clopper-Pearson) of each share.
 
     >>> least_shares(np.array([99, 0]), 100, 0.05).round(4).tolist()
     [0.9534, 0.0]
     """
-    count = np.clip(agreeing, 0, trials).astype(np.float64)
+    count = np.clip(agree, 0, trials).astype(np.float64)
     with np.errstate(invalid="ignore"):
         bound = beta.ppf(delta, np.maximum(count, 1), trials - count + 1)
     return np.where(count > 0, bound, 0.0)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from robustcf.counterfactual import ADVICE
+from robustcf.stats import bin_of
 from robustcf.support.tolerances import CHECKED_SUMMARY, CHECKED_ZERO, reached
 from robustcf.verify.findings import Findings, short
 
@@ -30,6 +31,8 @@ class Tally:
         self.sums: defaultdict[Group, Counter[str]] = defaultdict(Counter)
         self.statuses: defaultdict[Group, Counter[str]] = defaultdict(Counter)
         self.validity: defaultdict[tuple[Group, str], Counter[str]] = defaultdict(Counter)
+        self.thresholds: dict[Group, float] = {}  # the highest of each group
+        self.distances: defaultdict[Group, Counter[int]] = defaultdict(Counter)  # of advice, by bin
 
     def add(
         self,
@@ -78,6 +81,7 @@ class Tally:
             for s, (v, p) in valid.items()
         }
         codes, words = pd.factorize(status.astype(str))
+        bins = bin_of(np.where(got_there, np.nan_to_num(_numbers(frame, "distance")), 0.0))
         for name, column in {"": np.full(len(frame), "", dtype=object), **cohorts}.items():
             cohort, known = pd.factorize(column, use_na_sentinel=False)
             group = np.where(method >= 0, method * len(known) + cohort, len(keys) * len(known))
@@ -93,8 +97,22 @@ class Tally:
                 key = (*keys[g // len(known)], name, None if pd.isna(value) else value)
                 self.sums[key].update({k: float(v[g]) for k, v in sums.items()})
                 self.statuses[key].update({w: int(n) for w, n in zip(words, statuses[g], strict=True) if n})
+                here = group == g
+                self.distances[key].update(bins[here & got_there].tolist())
+                own = tau[here & ~np.isnan(tau)]
+                if len(own):
+                    self.thresholds[key] = max(self.thresholds.get(key, -math.inf), float(own.max()))
                 for s, columns in more.items():
                     self.validity[key, s].update({k: float(v[g]) for k, v in columns.items()})
+
+    def forget(self, prefix: str) -> None:
+        """Forget the groups of cohorts whose name begins with a prefix, which are not in the summary."""
+        cohort = GROUP.index("cohort")
+        for own in (self.sums, self.statuses):
+            for group in [g for g in own if g[cohort].startswith(prefix)]:
+                del own[group]
+        for group, scenario in [k for k in self.validity if k[0][cohort].startswith(prefix)]:
+            del self.validity[group, scenario]
 
     def counts(self) -> Counter[str]:
         """Return the number of rows per status, over all methods."""
@@ -117,6 +135,7 @@ class Tally:
                     "validity_reached": _share(v["valid_reached"], v["pairs_reached"]),
                     "distance": _share(sums["distance"], sums["points"]),
                     "changed": _share(sums["changed"], sums["points"]),
+                    "threshold": self.thresholds.get(group, math.nan),
                 }
         return wanted
 
@@ -132,7 +151,7 @@ class Tally:
                 continue
             seen.add(key)
             for column, value in wanted[key].items():
-                if not _same(line[column], value):
+                if column in line and not _same(line[column], value):
                     found = "nothing" if line[column] is None else short(line[column])
                     findings.add(
                         "summary", f"{where}: {column}: stored {found}, recomputed {short(float(value))}"

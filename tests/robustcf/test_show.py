@@ -128,7 +128,7 @@ CERTIFICATE = rc.Certificate(True, 99, 100, 0.9534, 0.05, 0.05, "same-data", 15,
         ),
         (
             Counterfactual(
-                "optimal", rc.Certified(0.05), certificate=replace(CERTIFICATE, certified=False, agreeing=97)
+                "optimal", rc.Certified(0.05), certificate=replace(CERTIFICATE, certified=False, agree=97)
             ),
             "not certified: 97 of 100 certification forests agree",
         ),
@@ -150,7 +150,7 @@ def test_a_certified_change_is_shown_exactly() -> None:
     cf = Counterfactual("optimal", rc.Certified(0.2), changes=(change,), certificate=CERTIFICATE)
     assert rounded_changes(explainer, row, cf) == (change,)
     assert "1723.456789012" in change_rows(data.schema, (change,))[0][2]
-    assert json.loads(json.dumps(as_record(cf)))["certificate"]["agreeing"] == 99
+    assert json.loads(json.dumps(as_record(cf)))["certificate"]["agree"] == 99
 
 
 def test_a_certificate_that_does_not_fit_the_votes_is_refused_before_training() -> None:

@@ -71,23 +71,29 @@ class CertifiedPoints:
         first = ladder.at(searches[0].guess)
         if first.numbers is None and ladder.at(searches[0].path[0]).status == "no_recourse":
             return self.explained.thresholds.answers(row, [Naive() for _ in methods], tools)
-        if self.fresh.pool is None or not self._is_optimistic(ladder, first, row):
+        optimism = self._optimism(ladder, first, row)
+        if self.fresh.pool is None or optimism is None:
             return [search.certified(ladder) for search in searches]
         pooled = Ladder(self.pooled, row, tools)
-        answers = [search.certified(pooled) for search in searches]
+        left = optimism * math.sqrt(len(self.explained.forest) / len(self.pooled.forest))
+        answers = [search.certified(pooled, left) for search in searches]
         return [  # without a point in the pool, the explained forest alone decides
             search.certified(ladder) if answer.numbers is None else answer
             for search, answer in zip(searches, answers, strict=True)
         ]
 
-    def _is_optimistic(self, ladder: Ladder, answer: Answer, row: Customer) -> bool:
-        """Whether fresh trees, which the search has not seen, think much less of a point."""
+    def _optimism(self, ladder: Ladder, answer: Answer, row: Customer) -> float | None:
+        """Return by how much a score exceeds that of fresh trees, which the search has not seen.
+
+        The result is None if the difference is a small share of the score's excess over the cut-off, so that
+        the pool would bring little.
+        """
         point = ladder.encoded(answer)
         if point is None:
-            return True
+            return 0.0
         score = float(self.explained.forest.score(point[None, :], row.target, self.voting)[0])
-        confirmed = self.fresh.estimate(point, row.target, self.voting).mean
-        return score - confirmed > OPTIMISM * (score - self.fresh.cutoff(row.target).score)
+        difference = score - self.fresh.estimate(point, row.target, self.voting).mean
+        return difference if difference > OPTIMISM * (score - self.fresh.cutoff(row.target).score) else None
 
     def penalty(self, row: Customer, method: Certified, point: np.ndarray) -> float:
         return 0.0

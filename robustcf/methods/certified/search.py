@@ -49,12 +49,18 @@ class LevelSearch:
         self.cut = fresh.cutoff(target).score
         self.path = method.path(fresh.n_trees, self.cut)
         self.chance = chance
-        likely = self.cut + self.chance.safe * deviation
-        self.guess = min(self.path, key=lambda level: abs(level - likely))  # the level to solve first
+        self.likely = self.cut + self.chance.safe * deviation
+        self.guess = self._near(self.likely)  # the level to solve first
 
-    def certified(self, ladder: Ladder) -> Answer:
-        """Test levels from a safe one down; return the nearest point that passed."""
-        first = self._first_level(ladder)
+    def _near(self, score: float) -> float:
+        return min(self.path, key=lambda level: abs(level - score))
+
+    def certified(self, ladder: Ladder, optimism: float = 0.0) -> Answer:
+        """Test levels from a safe one down; return the nearest point that passed.
+
+        `optimism` is by how much the pool's scores probably exceed those of fresh trees.
+        """
+        first = self._first_level(ladder, self._near(self.likely + optimism))
         if first is None:
             return self._answer(ladder, 0)  # no other level tells whether there is recourse
         tested: dict[int, Certificate] = {}
@@ -70,13 +76,13 @@ class LevelSearch:
     def _answer(self, ladder: Ladder, level: int) -> Answer:
         return ladder.at(self.path[level])
 
-    def _first_level(self, ladder: Ladder) -> int | None:
+    def _first_level(self, ladder: Ladder, guess: float) -> int | None:
         """Return the lowest level that is safe by the pilot, else the highest known to have a point.
 
-        The result is None if not even the cut-off has a point.
+        The search starts at a guess. The result is None if not even the cut-off has a point.
         """
         low, high, top = -1, None, len(self.path) - 1  # too low; safe; the highest that may have a point
-        level = self.path.index(self.guess)
+        level = self.path.index(guess)
         for _ in range(MOST_LEVELS):
             z = self._z(ladder, level)
             if z is None:

@@ -76,7 +76,7 @@ def _record(
         "distance": None if held is None else answer.distance,
         "validity": held,
         "certified": None if found is None else found.certified,
-        "agreeing": None if found is None else found.agreeing,
+        "agreeing": None if found is None else found.agree,
         "level": None if found is None else found.level,
         "pool_trees": None if found is None else found.pool_trees,
         "seconds": seconds,

@@ -176,6 +176,7 @@ def test_another_schema_copies_nothing(finished: Path, tmp_path: Path) -> None:
     assert run_audit(config) == 0
     assert "schema differs: nothing was copied" in manifest(tmp_path)["previous"]
     assert not any(facts.get("copied") for facts in manifest(tmp_path)["shards"].values())
+    assert all(0 < line["given"] == line["survived"] for line in manifest(tmp_path)["survival"])
 
 
 def test_the_next_night_solves_only_what_changed(finished: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from robustcf_jobs.inputs.errors import BadInput
 from robustcf_jobs.reduce.partial import merge, partial_of
 from robustcf_jobs.report.rows import look_at
 from robustcf_jobs.report.tables import Summary, population
+from robustcf_jobs.run.columns import CERTIFICATE
 from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.terminal.printing import print_counts
 
@@ -49,11 +50,9 @@ def night(local_ray: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def certified(run: Path, alpha: float | None = None) -> pd.DataFrame:
-    """The rows of the certified methods, with the parts of the certificate as columns."""
+    """The rows with a certificate."""
     found = pd.read_parquet(run / "counterfactuals").query("method == 'certified'")
-    found = found[found["certificate"].notna()].reset_index(drop=True)
-    parts = pd.DataFrame(found["certificate"].tolist()).add_prefix("c_")
-    table = pd.concat([found, parts], axis=1)
+    table = found[found["certificate_forests"].notna()].reset_index(drop=True)
     return table if alpha is None else table[table["alpha"] == alpha]
 
 
@@ -65,11 +64,11 @@ def text_of(run: Path) -> str:
 def test_rows_hold_what_the_certification_forests_said(night: Path) -> None:
     found = certified(night / "run")
     assert len(found) > 20
-    assert found["c_certified"].mean() > 0.5
+    assert found["certified"].mean() > 0.5
     for row in found.itertuples():
-        assert row.c_forests == 20
-        assert row.c_lower_bound == lower_bound(row.c_agreeing, 20, 0.05)
-        assert row.c_certified == (row.c_lower_bound >= 1 - row.alpha)
+        assert row.certificate_forests == 20
+        assert row.certificate_low == lower_bound(row.certificate_agree, 20, 0.05)
+        assert row.certified == (row.certificate_low >= 1 - row.alpha)
 
 
 def test_the_summary_counts_certificates_and_what_validation_measured(night: Path) -> None:
@@ -82,7 +81,7 @@ def test_the_summary_counts_certificates_and_what_validation_measured(night: Pat
     assert len(whole) == 4
     for line in whole.itertuples():
         own = certified(run, line.alpha)
-        names = own.loc[own["c_certified"], "instance_id"]
+        names = own.loc[own["certified"], "instance_id"]
         assert line.n_certified == len(names)
         pairs = valid.query("method == 'certified' and alpha == @line.alpha and scenario == @line.scenario")
         mine = np.concatenate(pairs[pairs["instance_id"].isin(names)]["valid"].tolist())
@@ -115,7 +114,7 @@ def test_runs_of_versions_without_certificates_are_summarised_and_reported(
     folder, names = RunFolder(str(tmp_path / "run")), []
     for path in sorted((tmp_path / "run/counterfactuals").iterdir()):
         table = pq.read_table(path)
-        pq.write_table(table.drop_columns(["certificate"]), path)
+        pq.write_table(table.drop_columns([field.name for field in CERTIFICATE.values()]), path)
         names.append(path.name)
     summary = pq.read_table(tmp_path / "run/summary/summary.parquet")
     pq.write_table(summary.select(summary.column_names[:-6]), tmp_path / "run/summary/summary.parquet")
@@ -138,7 +137,7 @@ def test_a_sweep_reports_its_certificates(tmp_path: Path) -> None:
     found = certified(tmp_path / "run")
     assert len(found) > 2
     summary = pd.read_parquet(tmp_path / "run/summary/summary.parquet").query("method == 'certified'")
-    assert set(summary["n_certified"]) == {found["c_certified"].sum()}
+    assert set(summary["n_certified"]) == {found["certified"].sum()}
     assert f"Each certificate claims: {claim(0.2, 0.05, 'same-data', 10)}." in text_of(tmp_path / "run")
 
 
@@ -171,12 +170,12 @@ def test_the_terminal_says_what_was_measured(night: Path, capsys: pytest.Capture
 def test_export_has_the_certificates_after_all_other_columns(night: Path, tmp_path: Path) -> None:
     assert export_run(str(night / "run"), ExportOptions(str(tmp_path / "wide.parquet"))) == 80
     wide = pd.read_parquet(tmp_path / "wide.parquet")
-    names = ["certified", "agreeing", "certification_forests", "certificate_bound"]
+    names = ["certified", "certificate_agree", "certificate_forests", "certificate_low"]
     assert list(wide.columns[-4:]) == [f"{SLUG}_{name}" for name in names]
     assert wide.columns[-9] == f"{SLUG}_reason_texts"  # 8 new columns, for two methods
     wide = wide.set_index("id")
     found = certified(night / "run", 0.2).set_index("instance_id")
-    stored = found[["c_certified", "c_agreeing", "c_forests", "c_lower_bound"]]
+    stored = found[names]
     exported = wide.loc[found.index, [f"{SLUG}_{name}" for name in names]]
     assert exported.to_numpy().tolist() == stored.to_numpy().tolist()
     assert wide.drop(found.index)[f"{SLUG}_certified"].isna().all()

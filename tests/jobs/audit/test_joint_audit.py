@@ -36,8 +36,7 @@ def manifest_of(run: Path) -> dict[str, Any]:
 
 def certificates(run: Path) -> pd.DataFrame:
     rows = pd.read_parquet(run / "counterfactuals").query("method == 'certified'")
-    rows = rows[rows["certificate"].notna()].reset_index(drop=True)
-    return pd.concat([rows[["alpha"]], pd.DataFrame(rows["certificate"].tolist())], axis=1)
+    return rows[rows["certificate_forests"].notna()].reset_index(drop=True)
 
 
 def test_every_certificate_has_its_share_of_delta(night: Path) -> None:
@@ -48,9 +47,9 @@ def test_every_certificate_has_its_share_of_delta(night: Path) -> None:
     given = certificates(run)
     assert given["certified"].any()
     for one in given.itertuples():
-        assert one.delta == 0.05 / TESTS
-        assert one.lower_bound == lower_bound(one.agreeing, 40, 0.05 / TESTS)
-        assert one.certified == (one.lower_bound >= 1 - one.alpha)
+        assert one.certificate_delta == 0.05 / TESTS
+        assert one.certificate_low == lower_bound(one.certificate_agree, 40, 0.05 / TESTS)
+        assert one.certified == (one.certificate_low >= 1 - one.alpha)
 
 
 def test_the_report_says_that_all_certificates_hold_together(night: Path) -> None:
@@ -75,7 +74,7 @@ def test_a_resumed_run_keeps_the_number(night: Path, tmp_path: Path) -> None:
     assert run_audit(night / "audit.toml") == 0
     same_rows(tmp_path / "whole", run)
     assert manifest_of(run)["joint_tests"] == TESTS
-    assert set(certificates(run)["delta"]) == {0.05 / TESTS}
+    assert set(certificates(run)["certificate_delta"]) == {0.05 / TESTS}
 
 
 def test_a_forged_number_is_found(night: Path, tmp_path: Path, local_ray: Any) -> None:
@@ -93,9 +92,10 @@ def test_a_larger_share_of_delta_is_found(night: Path, tmp_path: Path, local_ray
 
     def larger(rows: list[Row]) -> None:
         for row in rows:
-            if (one := row["certificate"]) is not None:
-                bound = lower_bound(one["agreeing"], 40, 0.05 / 2)
-                one |= {"delta": 0.05 / 2, "lower_bound": bound, "certified": bound >= 1 - row["alpha"]}
+            if row["certificate_forests"] is not None:
+                bound = lower_bound(row["certificate_agree"], 40, 0.05 / 2)
+                row |= {"certificate_delta": 0.05 / 2, "certificate_low": bound}
+                row["certified"] = bound >= 1 - row["alpha"]
 
     def fewer(manifest: dict[str, Any]) -> None:
         manifest["joint_tests"] = 2
@@ -148,8 +148,8 @@ def test_only_joint_methods_share(tmp_path: Path) -> None:
     assert denied > 1
     assert manifest_of(run)["joint_tests"] == denied
     given = certificates(run)
-    assert set(given.query("alpha == 0.2")["delta"]) == {0.05 / denied}
-    assert set(given.query("alpha == 0.3")["delta"]) == {0.05}
+    assert set(given.query("alpha == 0.2")["certificate_delta"]) == {0.05 / denied}
+    assert set(given.query("alpha == 0.3")["certificate_delta"]) == {0.05}
     done = verify_run(str(run))
     assert done.findings.total == 0, lines(done)
 
@@ -159,7 +159,7 @@ def test_a_sweep_counts_its_rows(tmp_path: Path, local_ray: Any) -> None:
     assert run_sweep(make_sweep(tmp_path, method=method)) == 0
     run = tmp_path / "run"
     assert manifest_of(run)["joint_tests"] == 6  # 3 simulations of 2 rows
-    assert set(certificates(run)["delta"]) == {0.05 / 6}
+    assert set(certificates(run)["certificate_delta"]) == {0.05 / 6}
     done = verify_run(str(run))
     assert done.findings.total == 0, lines(done)
     Forger(run, local_ray).manifest(lambda m: m.update(joint_tests=3))

@@ -56,13 +56,13 @@ def test_points_of_any_tool_are_certified(world: Path, local_ray: Any, tmp_path:
     for k in range(FORESTS):
         seed = derive_seed(0, "certify", "same-data", k)
         agreeing += retrain(forest, data.encode(data.X), data.y, seed).predict(points) == 1
-    assert read["agreeing"].tolist() == agreeing.tolist()
+    assert read["certificate_agree"].tolist() == agreeing.tolist()
     bounds = [lower_bound(int(a), FORESTS, 0.05) for a in agreeing]
-    assert read["certificate_lower_bound"].tolist() == bounds
+    assert read["certificate_low"].tolist() == bounds
     assert read["certified"].tolist() == [bound >= 0.9 for bound in bounds]
     assert 0 < read["certified"].sum() < len(read)
-    assert set(read["certification_forests"]) == {FORESTS}
-    assert set(read["delta"]) == {0.05}
+    assert set(read["certificate_forests"]) == {FORESTS}
+    assert set(read["certificate_delta"]) == {0.05}
     validation = {derive_seed(0, "validation", "same-data", k) for k in range(FORESTS)}
     assert not validation & set(read["seeds"].iloc[0])
     claim = (
@@ -81,8 +81,8 @@ def test_the_certificates_of_a_table_hold_together(world: Path, local_ray: Any, 
     result = CliRunner().invoke(app, given, catch_exceptions=False)
     read = pd.read_parquet(output).dropna(subset=["certified"])
     assert len(read) == 58
-    assert read["certificate_lower_bound"].tolist() == [lower_bound(a, 40, each) for a in read["agreeing"]]
-    assert set(read["delta"]) == {each}
+    assert read["certificate_low"].tolist() == [lower_bound(a, 40, each) for a in read["certificate_agree"]]
+    assert set(read["certificate_delta"]) == {each}
     assert 0 < read["certified"].sum() < len(read)
     assert result.output.count("all 58 certificates hold together with confidence 0.95") == 2
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from robustcf_jobs.cli import main
+from robustcf_jobs.run.columns import CERTIFICATE
 from robustcf_jobs.run.fresh_files import packed, unpacked
 from robustcf_jobs.verify.auditor import Auditor
 from robustcf_jobs.verify.claims import challenge
@@ -50,9 +51,10 @@ def forger(soft: Path, tmp_path: Path, local_ray: Any) -> Forger:
 def test_an_honest_run_withstands_everything(voting: str, request: pytest.FixtureRequest) -> None:
     run = request.getfixturevalue(voting)
     rows = pd.read_parquet(run / "counterfactuals")
-    given = rows.loc[rows["method"] == "certified", "certificate"].dropna()
-    assert any(one["certified"] for one in given)
-    assert {one["test"] for one in given} == {"trees" if voting == "hard" else "forests"}
+    given = rows[rows["certificate_forests"].notna()]
+    assert given["certified"].any()
+    assert set(given["method"]) == {"certified"}
+    assert set(given["certificate_test"]) == {"trees" if voting == "hard" else "forests"}
     done = verify_run(str(run), Auditor(), challenge(100, True, 1), retraining("3", 1))
     assert done.findings.total == 0, lines(done)
     assert done.notes == [NOTE]
@@ -73,21 +75,22 @@ def test_honest_runs_of_other_scenarios_withstand_training_again(
 
 
 def certificates(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row["certificate"] is not None]
+    return [row for row in rows if row["certificate_forests"] is not None]
 
 
-CHANGES: dict[str, Callable[[Row], dict[str, Any]]] = {
-    "agreeing": lambda c: {"agreeing": c["agreeing"] - 1},
-    "certified": lambda c: {"certified": not c["certified"]},
-    "level": lambda c: {"level": c["level"] + 0.001},
-    "lower_bound": lambda c: {"lower_bound": c["lower_bound"] + 0.001},
-    "pool_score": lambda c: {"pool_score": c["pool_score"] + 0.001},
-    "pool_trees": lambda c: {"pool_trees": c["pool_trees"] + 1},
-    "delta": lambda c: {"delta": 0.01},
-    "scenario": lambda c: {"scenario": "bootstrap"},
-    "n_trees": lambda c: {"n_trees": 100},
-    "forests": lambda c: {"forests": 100},
-    "test": lambda c: {"test": "trees-asymptotic"},
+PARTS = [field.name for field in CERTIFICATE.values()]
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "certificate_agree": lambda old: old - 1,
+    "certified": lambda old: not old,
+    "certificate_level": lambda old: old + 0.001,
+    "certificate_low": lambda old: old + 0.001,
+    "certificate_pool_score": lambda old: old + 0.001,
+    "certificate_pool_trees": lambda old: old + 1,
+    "certificate_delta": lambda old: 0.01,
+    "certificate_scenario": lambda old: "bootstrap",
+    "certificate_trees": lambda old: 100,
+    "certificate_forests": lambda old: 100,
+    "certificate_test": lambda old: "trees-asymptotic",
 }
 
 
@@ -95,12 +98,16 @@ CHANGES: dict[str, Callable[[Row], dict[str, Any]]] = {
 def test_a_column_of_a_certificate_is_altered(forger: Forger, column: str) -> None:
     def alter(rows: list[Row]) -> None:
         for row in certificates(rows):
-            row["certificate"] |= CHANGES[column](row["certificate"])
+            row[column] = CHANGES[column](row[column])
 
     forger.rows(alter)
     said = found(forger.run, customers=False)
     assert all(line.startswith("certificate: ") for line in said)
-    said_so = "level is not one of the method's levels" if column == "level" else f" {column}: stored "
+    said_so = (
+        f"{column} is not one of the method's levels"
+        if column == "certificate_level"
+        else f" {column}: stored "
+    )
     assert any(said_so in line for line in said), said
 
 
@@ -109,7 +116,7 @@ def test_a_level_is_raised_to_another_one_of_the_path(forger: Forger) -> None:
 
     def raised(rows: list[Row]) -> None:
         for row in certificates(rows):
-            row["certificate"]["level"] = 0.95
+            row["certificate_level"] = 0.95
 
     forger.rows(raised)
     said = found(forger.run, customers=False)
@@ -122,8 +129,8 @@ def test_a_level_is_lowered_so_that_a_nearer_point_was_there(forger: Forger) -> 
 
     def lowered(rows: list[Row]) -> None:
         for row in certificates(rows):
-            if row["certificate"]["level"] > 0.6 and row["status"] == "optimal":
-                row["certificate"]["level"] = 0.5
+            if row["certificate_level"] > 0.6 and row["status"] == "optimal":
+                row["certificate_level"] = 0.5
                 told.append(row["instance_id"])
 
     forger.rows(lowered)
@@ -136,7 +143,7 @@ def test_a_level_is_lowered_so_that_a_nearer_point_was_there(forger: Forger) -> 
 
 
 def test_a_certificate_is_dropped(forger: Forger) -> None:
-    forger.rows(lambda rows: certificates(rows)[0].update(certificate=None))
+    forger.rows(lambda rows: certificates(rows)[0].update(dict.fromkeys(PARTS) | {"certified": False}))
     assert any("the certificate is missing" in line for line in found(forger.run, customers=False))
 
 
@@ -144,7 +151,7 @@ def test_a_certificate_is_given_to_another_method(forger: Forger) -> None:
     def give(rows: list[Row]) -> None:
         other = certificates(rows)[0]
         naive = next(r for r in rows if r["method"] == "naive" and r["status"] == "optimal")
-        naive["certificate"] = dict(other["certificate"])
+        naive |= {name: other[name] for name in PARTS}
 
     forger.rows(give)
     assert any("the method gives no certificates" in line for line in found(forger.run, customers=False))
@@ -207,9 +214,9 @@ def test_without_stored_forests_training_again_replaces_them(forger: Forger) -> 
     assert done.findings.total == 0, lines(done)
     assert any("36 of 36 fresh forests of same-data: they are not stored" in note for note in done.notes)
     assert any("use --retrain all" in note for note in done.notes)
-    forger.rows(lambda rows: certificates(rows)[0]["certificate"].update(agreeing=29))
+    forger.rows(lambda rows: certificates(rows)[0].update(certificate_agree=29))
     done = verify_run(str(forger.run), Auditor(), None, retraining("all", 1))
-    assert any("agreeing: stored 29" in line for line in done.findings.shown("certificate"))
+    assert any("certificate_agree: stored 29" in line for line in done.findings.shown("certificate"))
 
 
 def test_a_sweep_is_checked_by_training_again(local_ray: Any, tmp_path: Path) -> None:

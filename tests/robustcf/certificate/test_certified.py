@@ -48,7 +48,7 @@ def test_a_certificate_says_what_its_forests_say(fresh: rc.FreshForests, voting:
         assert found is not None
         assert answer.verified
         agree = validity(forests, answer.encoded[None, :], [1], voting)[0]
-        assert (found.agreeing, found.forests) == (agree.sum(), 30)
+        assert (found.agree, found.forests) == (agree.sum(), 30)
         bound = lower_bound(int(agree.sum()), 30, 0.05)
         if voting == "hard":
             votes = sum(round(float(f.score(answer.encoded[None, :], 1, "hard")[0]) * 15) for f in forests)

@@ -50,7 +50,7 @@ def test_one_call_counts_its_rejected_rows() -> None:
     assert any(one.certified for one in given)
     for one in given:
         assert (one.delta, one.tests) == (0.05 / 6, 6)
-        assert one.lower_bound == lower_bound(one.agreeing, 40, 0.05 / 6)
+        assert one.lower_bound == lower_bound(one.agree, 40, 0.05 / 6)
         if one.certified:
             assert str(one).startswith(f"with confidence {1 - 0.05 / 6:.6g} over")
             assert str(one).endswith("; all 6 certificates hold together with confidence 0.95")
@@ -73,14 +73,14 @@ def test_a_joint_method_has_the_answers_of_its_number_of_tests() -> None:
 def test_points_of_any_origin_can_hold_together() -> None:
     model = RandomForestClassifier(5, max_depth=3, random_state=0)
     points = X[:20]
-    table = rc.certify(model, X, Y, points, 1, alpha=0.3, models=30, joint=True)
-    assert table["lower_bound"].tolist() == [lower_bound(a, 30, 0.05 / 20) for a in table["agreeing"]]
+    table = rc.certify(points, model, training=(X, Y), target=1, alpha=0.3, forests=30, joint=True)
+    assert table["lower_bound"].tolist() == [lower_bound(a, 30, 0.05 / 20) for a in table["agree"]]
     claims = table.loc[table["certified"], "claim"]
     assert len(claims) > 0
     assert claims.str.endswith("; all 20 certificates hold together with confidence 0.95").all()
     with pytest.raises(
-        ValueError, match=r"models is 10; .* shared by 20 tests, at least 17 are needed; about"
+        ValueError, match=r"forests is 10; .* shared by 20 tests, at least 17 are needed; about"
     ):
-        rc.certify(model, X, Y, points, 1, alpha=0.3, models=10, joint=True)
+        rc.certify(points, model, training=(X, Y), target=1, alpha=0.3, forests=10, joint=True)
     with pytest.raises(ValueError, match="joint sets the number of tests, but tests is 20; leave one out"):
-        rc.certify(model, X, Y, points, 1, joint=True, tests=20)
+        rc.certify(points, model, training=(X, Y), target=1, joint=True, tests=20)
