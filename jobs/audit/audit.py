@@ -156,7 +156,8 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
-        run.tasks.warm_up(load_solver, self.config.solver.name)
+        if manifest["state"] != "complete":
+            run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)

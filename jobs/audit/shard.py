@@ -292,7 +292,7 @@ class _Answers:
                 places = self.length + answer_starts(answer).reshape(len(part), -1)
                 self.at[np.ix_(part, methods)] = places
                 statuses = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
-                observe_solving(seconds for seconds in answer["seconds"].to_pylist() if seconds)
+                observe_solving([seconds for seconds in answer["seconds"].to_pylist() if seconds])
                 self.solved += sum(s not in ("already_favourable", "invalid_input") for s in statuses)
                 self._add(answer)
 
