@@ -98,7 +98,8 @@ def read_both(
         if not len(table) or (file := open_shard(run, "validation", name)) is None:
             return table, None
         with file:
-            return table, file.read(columns=list(validation))
+            found = file.read(columns=_needed("validation", validation))
+            return table, _completed(found, "validation", validation, alternatives=False)
 
     return at_once(run, read, names)
 
