@@ -22,7 +22,7 @@ from robustcf.stats import bin_of, exact_sums
 from ..run.advice import advice_rows
 from ..run.folder import RunFolder
 from ..run.groups import crossed_name, crossed_value
-from ..run.reader import at_once, open_shard, read_shard
+from ..run.reader import at_once, open_shard, read_shard, whole
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
@@ -153,7 +153,7 @@ def _read(run: RunFolder, shard: str) -> tuple[pa.Table, pa.Table | None]:
     if not len(table) or (file := open_shard(run, "validation", shard)) is None:
         return table, None
     with file:
-        return table, file.read(columns=["instance_id", "scenario", "valid"])
+        return table, whole(file, "validation", ["instance_id", "scenario", "valid"])
 
 
 def _validations(shard: str, table: pa.Table, validation: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
