@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from robustcf.methods.isolation.method import IsolationForest
     from robustcf.methods.lof.method import LocalOutlierFactor
     from robustcf.methods.robx.method import RobX
-    from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Naive, RobustSAA
+    from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Margin, Naive, RobustSAA
     from robustcf.pipeline.read import ReadModel, read_model
     from robustcf.robustness import Calibration, predicted_validity
     from robustcf.schema.schema import Feature, Schema, SchemaError
@@ -56,6 +56,7 @@ __all__ = [
     "IsolationForest",
     "Judge",
     "LocalOutlierFactor",
+    "Margin",
     "Method",
     "Naive",
     "ReadModel",
@@ -103,6 +104,7 @@ _HOMES = {
         "DirectSAA",
         "IsolationForest",
         "LocalOutlierFactor",
+        "Margin",
         "Method",
         "Naive",
         "RobX",

@@ -134,6 +134,8 @@ def _changes(
     for feature, old, new in zip(schema.features, before, after, strict=True):
         if old != new and not (math.isnan(old) and math.isnan(new)):
             delta = float(new - old) if feature.is_number else None
-            own = raw[feature.name] if feature.is_number else feature.value(float(old))
+            own = feature.value(float(old))
+            if feature.is_number or own == feature.other:  # as the customer's table has it
+                own = raw[feature.name]
             changes.append(Change(feature.name, own, feature.value(float(new)), delta))
     return tuple(changes)

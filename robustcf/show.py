@@ -32,21 +32,25 @@ DIGITS = 6
 EXACT_DIGITS = 17  # enough to represent any float64 exactly
 
 
-def demand(cf: Counterfactual, n_classes: int = 2) -> str:
+def demand(cf: Counterfactual) -> str:
     """Return what the method demands of the point.
 
-    Half of the votes is what flips the decision only if there are two classes.
-
-    >>> from robustcf.methods import Naive
-    >>> cf = Counterfactual("timeout", Naive(), threshold=0.5)
-    >>> demand(cf), demand(cf, n_classes=3)
-    ('flips the decision', 'score of at least 0.500')
+    >>> from robustcf.methods import DirectSAA, Naive
+    >>> demand(Counterfactual("timeout", Naive(), threshold=0.5))
+    'flips the decision'
+    >>> demand(Counterfactual("timeout", DirectSAA(0.05), threshold=0.586))
+    'score of at least 0.586'
     """
     if cf.certificate is not None:
         return f"{_level(cf.certificate)}, and the forest's own decision"
-    if cf.method.name == "naive" and n_classes == 2:
+    if cf.method.name == "naive":
         return "flips the decision"
     return f"score of at least {cf.threshold:.3f}"
+
+
+def _by_plurality(cf: Counterfactual) -> bool:
+    """Whether the demand is a score above every other class's, not a score alone."""
+    return math.isnan(cf.cutoff) and cf.threshold < 0.5
 
 
 def _level(certificate: Certificate) -> str:
@@ -55,20 +59,21 @@ def _level(certificate: Certificate) -> str:
     return f"score of at least {certificate.level:.3f} from {trees} trees"
 
 
-def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
+def verdict(cf: Counterfactual) -> str:
     """Return in one line what the answer is and what is proved about it."""
     if cf.status == "optimal" and cf.certificate is not None:
         said = f"proved nearest at its level: no smaller allowed change has a {_level(cf.certificate)}"
         return f"{said} and flips the decision"
     if cf.status == "optimal" and cf.alternative:
         return "proved: no other change that is truly different is smaller"
+    if cf.status == "optimal" and _by_plurality(cf):
+        return "proved nearest: no smaller allowed change lifts the score above every other class's"
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
     if cf.status == "feasible":
         return f"not proved nearest: time limit reached; a change up to {cf.gap:.1%} smaller may exist"
     if cf.status == "no_recourse":
-        said = f"proved: {no_way(cf.threshold, cf.best_score)}"
-        return said if n_classes == 2 else f"{said}; one of {n_classes} classes can win with less than 1/2"
+        return f"proved: {no_way(cf.threshold, cf.best_score)}"
     if cf.status == "timeout":
         return "nothing found and nothing proved: time limit reached"
     if cf.status == "already_favourable":
@@ -79,11 +84,20 @@ def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
 def no_way(threshold: float, best_score: float | None) -> str:
     """Say that no allowed change reaches a score, and how close the closest one comes.
 
-    The closest score is rounded down: it must not seem to reach the threshold.
+    The closest score is rounded down: it must not seem to reach the threshold. With more than two classes, a
+    score that can win need not be the highest.
 
     >>> no_way(0.5, 0.49998)
     'no change within the limits reaches a score of 0.500; the closest comes to 0.499'
+    >>> no_way(1 / 3, 0.4321)
+    "no change within the limits lifts the score above every other class's; its highest is 0.432"
     """
+    if best_score is not None and best_score >= threshold:
+        highest = math.floor(best_score * 1000) / 1000
+        return (
+            "no change within the limits lifts the score above every other class's; "
+            f"its highest is {highest:.3f}"
+        )
     said = f"no change within the limits reaches a score of {threshold:.3f}"
     if best_score is None or math.isnan(best_score):
         return said

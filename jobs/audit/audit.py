@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
 from robustcf.methods.alternatives import Levers
+from robustcf.methods.base import refuse_dependent_trees
 from robustcf.methods.joint import joint_tests
 
 from ..cluster.session import cpus_of
@@ -46,7 +47,7 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import MOST_PILOTS, pilot
+from .pilot import MOST, pilot
 from .plan import FirstPass
 from .ranges import RangeFile
 from .scan import columns_of
@@ -97,6 +98,7 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
     """Raise errors that would affect every row before anything is written."""
     check_forest(question.methods, question.voting, len(forest.classes))
+    refuse_dependent_trees(question.methods, forest, config.model.voting)
     without_training = [method for method in question.methods if not method.needs_training]
     if len(without_training) < len(question.methods) and config.training is None:
         raise BadInput("a method needs training rows; name them under [training]")
@@ -154,7 +156,8 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
-        run.tasks.warm_up(load_solver, self.config.solver.name)
+        if manifest["state"] != "complete":
+            run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)
@@ -216,12 +219,12 @@ class AuditWork(Work):
 
     def _pilot(self, run: Run, rejected: list[pa.Table]) -> float:
         """Return the measured seconds per rejected customer."""
-        job_ref = run.tasks.put(self._job(run, 0))
-        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), run.tasks.put(rejected))
-        count = max(1, min(MOST_PILOTS, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        job_ref, sample_ref = run.tasks.put(self._job(run, 0)), run.tasks.put(rejected)
+        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), sample_ref)
+        count = max(1, min(MOST, cpus_of(run.tasks.ray) // self.config.solver.threads))
         spent, answers = list[float](), []
         with stage("timing the first customers", count, "tasks") as progress:
-            calls = [(*arguments, number) for number in range(count)]
+            calls = [(*arguments, number, count) for number in range(count)]
             for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
                 spent += seconds
                 answers += [] if table is None else [table]

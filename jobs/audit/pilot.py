@@ -22,8 +22,7 @@ from ..run.question import allowance, explainer_for
 from ..run.rows import row_keys
 from .shard import AuditJob, answers_table, customers_of, first_training_rows
 
-MOST_PILOTS = 16  # tasks; they also start workers and load the kernels
-ROWS = 8  # customers that each of them times at most
+MOST = 16  # tasks; they also start workers and load the kernels
 ENOUGH = 2.0  # seconds after which a pilot times no other customer: the whole cluster waits for the plan
 LONGEST = 8.0  # seconds after which a customer is stopped; the shard solves it with its own time limit
 
@@ -35,6 +34,7 @@ def pilot(
     fresh: Sequence[FreshForests] | None,
     rejected: Sequence[pa.Table],
     number: int,
+    pilots: int,
 ) -> tuple[list[float], pa.Table | None]:
     """Return the seconds that each of a few rejected customers took, and the finished answers.
 
@@ -49,19 +49,18 @@ def pilot(
         fresh=fresh or (),
     )
     frame, _, _ = customers_of(job, rejected)
-    first = number * (1 + ROWS)
-    rows = range(first, min(first + 1 + ROWS, len(frame)))
+    rows = [[row] for row in range(number, len(frame), pilots)]
     limits = allowance(job.question, job.question.methods)
     limits = replace(limits, seconds=min(limits.seconds, LONGEST))
     spent: list[float] = []
     answers: list[pa.Table] = []
-    for (row,), found in guarded(partial(_solve, explainer, job, forest, frame), [[d] for d in rows], limits):
+    for (row,), found in guarded(partial(_solve, explainer, job, forest, frame), rows, limits):
         if isinstance(found, Stopped):
             spent.append(found.seconds)
         else:
             seconds, table = found
             answers.append(table)
-            if row > first:  # the first customer is not timed: it compiles and loads
+            if row != number:  # the first customer is not timed: it compiles and loads
                 spent.append(seconds)
         if sum(spent) > ENOUGH:
             break
@@ -71,12 +70,12 @@ def pilot(
 def _solve(
     explainer: Any, job: AuditJob, forest: Forest, frame: pd.DataFrame, rows: list[int], tick: Tick
 ) -> tuple[float, pa.Table]:
-    """Solve one customer; return the seconds and the answers.
+    """Solve one customer; return the seconds of solving alone, and the answers.
 
-    Only solving is timed, because a shard shares other work among many customers.
+    A shard shares all other work among many customers.
     """
     ticking = partial(advance, tick, range(len(rows)))
     found = explainer.explain_many(frame.iloc[rows], ticking, **job.question.options)
-    read = read_rows(job.schema, frame.iloc[rows], missing=forest.accepts_missing)
-    table = answers_table(job, forest, found, row_keys(read.numbers)[0].hex())
-    return float(sum(answer.seconds for answer in found)), table
+    numbers = read_rows(job.schema, frame.iloc[rows], missing=forest.accepts_missing).numbers
+    seconds = float(sum(answer.seconds for answer in found))
+    return seconds, answers_table(job, forest, found, row_keys(numbers)[0].hex())

@@ -23,11 +23,13 @@ from robustcf import (
     DirectSAA,
     Explainer,
     FreshForests,
+    Margin,
     Method,
     Naive,
     Region,
     train_fresh,
 )
+from robustcf.forest.decision import rule_of
 from robustcf.forest.forest import Label
 from robustcf.judge import DecidingJudge
 from robustcf.show import as_record, blocking_text, region_text
@@ -36,7 +38,7 @@ from ..inputs.errors import BadInput, reporting_bad_input
 from ..run.fresh import check_training_rows
 from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
-from ..validate.forests import TrainingRows, check_trainable
+from ..validate.forests import TrainingRows, check_trainable, train_again
 from .customer import CustomerWithModel
 from .options import (
     Options,
@@ -49,6 +51,7 @@ from .options import (
 )
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
+SCORES = (0.6, 0.7, 0.8, 0.9)  # of the menu of a boosted model, which has no α
 PICTURES = (".png", ".svg", ".pdf")
 MOST_THREADS = 8
 
@@ -57,7 +60,7 @@ MOST_THREADS = 8
 class Request:
     """The options of the command line."""
 
-    alphas: tuple[float, ...] = (0.05,)
+    alphas: tuple[float, ...] = ()  # without any: 0.05, and for a boosted model what flips the decision
     naive: bool = False
     target: str | None = None
     seed: int = 0
@@ -71,6 +74,8 @@ class Request:
     cutoff: float | None = None
     score_of: str | None = None
     alternatives: int = 1
+    decision: str | None = None
+    margins: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,21 +114,26 @@ def run(customer: CustomerWithModel, request: Request, as_json: bool) -> None:
 def explain(customer: CustomerWithModel, request: Request) -> Explained:
     """Solve all methods in one grid, which shares their bounds, then retrain forests."""
     with reporting_bad_input(ValueError):
-        asked: list[Method] = [Naive()] if request.naive else []
-        asked += [DirectSAA(alpha) for alpha in request.alphas]
-        certified = [Certified(alpha) for alpha in request.alphas] if request.certify else []
+        boosted = customer.forest.boosting is not None
+        alphas = request.alphas or (() if boosted or request.margins else (0.05,))
+        asked: list[Method] = [Naive()] if request.naive or (boosted and not request.margins) else []
+        asked += [Margin(score) for score in request.margins]
+        asked += [DirectSAA(alpha) for alpha in alphas]
+        certified = [Certified(alpha) for alpha in alphas or (0.05,)] if request.certify else []
         if request.joint:
             certified = [method.shared_by(len({*certified})) for method in certified]
         asked += certified
         menu: list[Method] = []
         if request.menu or request.plot is not None:
-            menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *request.alphas}, reverse=True))]
+            menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *alphas}, reverse=True))]
+            if boosted:
+                menu = [Naive(), *map(Margin, sorted({*SCORES, *request.margins}))]
         methods = list(dict.fromkeys([*asked, *menu]))
         for method in methods:
             method.check_forest("soft", len(customer.forest.classes))
         target = None if request.target is None else _label(customer, request.target)
-        if request.cutoff is not None:
-            customer = _decided_at(customer, target, request.cutoff, request.score_of)
+        if request.cutoff is not None or request.decision is not None:
+            customer = _decided_at(customer, target, request)
         explainer = Explainer(
             customer.forest,
             customer.schema,
@@ -153,14 +163,13 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
     return done
 
 
-def _decided_at(
-    customer: CustomerWithModel, target: Label | None, cutoff: float, score_of: str | None
-) -> CustomerWithModel:
+def _decided_at(customer: CustomerWithModel, target: Label | None, asked: Request) -> CustomerWithModel:
     """Return the customer with the decision that the command line asks for."""
     if target is None:
-        raise BadInput("--cutoff needs --target, the label that is decided for at this score")
-    named = None if score_of is None else _label(customer, score_of)
-    forest = customer.forest.decided_at(target, cutoff, score_of=named)
+        option = "--decision" if asked.cutoff is None else "--cutoff"
+        raise BadInput(f"{option} needs --target, the label that is decided for")
+    named = None if asked.score_of is None else _label(customer, asked.score_of)
+    forest = customer.forest.deciding(target, asked.cutoff, named, rule_of(asked.decision))
     judge = None if customer.judge is None else DecidingJudge(customer.judge, forest)
     return replace(customer, forest=forest, judge=judge)
 
@@ -198,7 +207,8 @@ def _measured(
     customer: CustomerWithModel, answers: Sequence[Counterfactual], request: Request
 ) -> dict[int, tuple[int, int]]:
     """Count the retrained forests that accept each point."""
-    from robustcf.validate import derive_seed, retrain, validity
+    from robustcf.forest.boosted.read import refits_identically
+    from robustcf.validate import derive_seed, validity
 
     if customer.training is None:
         raise BadInput("--forests needs the model's training rows; name them with --training and --label")
@@ -209,10 +219,12 @@ def _measured(
     threads = min(MOST_THREADS, os.cpu_count() or 1)
     points = np.array([cf.encoded for cf in reached])
     agreed = np.zeros(len(reached), dtype=np.int64)
+    rows = TrainingRows(X, y, np.arange(len(y)))
+    scenario = "bootstrap" if refits_identically(customer.forest.estimator) else "same-data"
     with reporting_bad_input():
         for k in range(request.forests):
-            seed = derive_seed(request.seed, "validation", "same-data", k)
-            again = retrain(customer.forest, X, y, seed, threads=threads)
+            seed = derive_seed(request.seed, "validation", scenario, k)
+            again = train_again(customer.forest, rows, scenario, seed, threads)
             agreed += validity([again], points, [cf.target for cf in reached if cf.target is not None])[:, 0]
     return {id(cf): (int(n), request.forests) for cf, n in zip(reached, agreed, strict=True)}
 
@@ -256,6 +268,8 @@ def _note(answers: Sequence[Counterfactual]) -> str:
 
 def _robustness(done: Explained, cf: Counterfactual) -> str:
     words = f"validity: predicted {_share(cf.predicted_validity)} (optimistic, from this forest alone)"
+    if done.explainer.forest.boosting is not None:
+        words = "validity: not predicted for a boosted model"
     agreed = done.agreed(cf)
     return words if agreed is None else f"{words}; measured {agreed[0]} of {agreed[1]} retrained forests"
 
@@ -328,6 +342,8 @@ def _draw(done: Explained, path: str) -> str:
     from robustcf.report.figures_trajectory import trajectory_figure
 
     steps = [cf for cf in done.menu if cf.method.alpha is not None]
+    if not steps:
+        return f"{path}: not written, because the plot is over α, which a boosted model has not"
     if not any(cf.works for cf in steps):
         return f"{path}: not written, because no answer has a change that works"
     steps.sort(key=lambda cf: 1.0 - float(cf.method.alpha or 0.0))

@@ -27,6 +27,7 @@ from pydantic import (
 )  # fmt: skip
 from pydantic.dataclasses import dataclass
 
+from robustcf.forest.decision import Rule
 from robustcf.support.documents import DocumentError, parse_toml
 
 from .errors import BadInput
@@ -58,6 +59,8 @@ class Model:
 
     The decision is favourable where the score of `favourable` is at least `cutoff`. With `score_of`, it is
     favourable where the score of that class is at most `cutoff`. Without `cutoff`, the model decides.
+    With more than two classes, `decision` is "plurality" (the highest score wins, as in `predict`: the
+    default) or "one-against-rest" (the default with a `cutoff`).
     """
 
     favourable: Label
@@ -68,9 +71,12 @@ class Model:
     voting: Voting = "soft"
     cutoff: Annotated[StrictFloat, Field(gt=0, lt=1)] | None = None
     score_of: Label | None = None
+    decision: Rule | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.decision == "plurality" and self.cutoff is not None:
+            raise ValueError("decision is 'plurality', which has no cutoff; leave one of the two out")
         if self.score_of is not None and self.cutoff is None:
             raise ValueError("score_of needs a cutoff")
         if (self.forest is None) == (self.file is None):
@@ -313,6 +319,6 @@ def stored_config_hash(stored: dict[str, Any]) -> str:
         if decisive.get(key) == default:
             decisive.pop(key)
     if "model" in stored:  # without a cut-off, the hash is that of versions that knew none
-        unset = {key for key in ("cutoff", "score_of") if stored["model"].get(key) is None}
+        unset = {key for key in ("cutoff", "score_of", "decision") if stored["model"].get(key) is None}
         decisive["model"] = {key: value for key, value in stored["model"].items() if key not in unset}
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()

@@ -134,7 +134,7 @@ def stopped_answers(explainer: Explainer, row: pd.DataFrame, stopped: Stopped) -
                 reason=stopped.reason,
                 target=target,
                 threshold=forest.demanded(method.threshold, target),
-                cutoff=forest.cutoff(target).score,
+                cutoff=forest.shown_cutoff(target),
                 score_before=float(forest.judged_score(encoded, target, voting)[0][0]),
                 solver=explainer.engine.name,
                 seconds=stopped.seconds / len(explainer.methods),

@@ -175,7 +175,7 @@ def explain_part(
                     n_trees=len(forest),
                 )
         seconds.append(time.perf_counter() - begin)
-    observe_solving(row["seconds"] for row in found.values() if row["seconds"])
+    observe_solving([row["seconds"] for row in found.values() if row["seconds"]])
     return PartDone(found, seconds)
 
 

@@ -157,10 +157,11 @@ class Checks:
             pointed = [key for key in keys if key in points]
             found = verdicts_of(judge, [points[key] for key in pointed], voting)
             after = dict(zip(pointed, found, strict=True))
+            rounding = 2 * self.setting.forest.score_rounding
             for key in keys:
                 mine = before[customers.position[key[0]]]
                 column = self.setting.forest.class_index(customers.targets[key[0]])
-                result[key] = judged[key].overruled(mine, after.get(key, mine), column)
+                result[key] = judged[key].overruled(mine, after.get(key, mine), column, rounding)
         return result
 
     def _measure(self, row: Customer, j: int, answer: Answer, encoded: np.ndarray) -> _Measured:
@@ -191,7 +192,7 @@ class Checks:
             "alternative": place[1],
             "target": row.target,
             "threshold": threshold,
-            "cutoff": forest.cutoff(row.target).score,
+            "cutoff": forest.shown_cutoff(row.target),
             "score_before": judged.score_before,
             "lower_bound": answer.lower_bound,
             "solver": self.solver,

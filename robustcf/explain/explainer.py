@@ -15,10 +15,11 @@ from robustcf.counterfactual import Counterfactual
 from robustcf.explain.checks import Checks, Found
 from robustcf.explain.customers import Customers, read_customers
 from robustcf.explain.solving import RowSolver, checked_rows, grouped
+from robustcf.forest.decision import Rule
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import DecidingJudge, Judge
 from robustcf.methods.alternatives import Levers
-from robustcf.methods.base import Method, Setting
+from robustcf.methods.base import Method, Setting, refuse_dependent_trees
 from robustcf.methods.family import Answer, Customer
 from robustcf.methods.joint import settle_joint
 from robustcf.methods.thresholds import Naive
@@ -46,6 +47,9 @@ class Explainer:
         model's own decision counts: `predict` of a forest, or the cut-off of a model that has one. Without a
         target it is the cut-off of the last class, as in scikit-learn. With more than two classes, it asks
         for the target against the rest.
+    decision : {"plurality", "one-against-rest"}, optional
+        With more than two classes, what favours the target: a score above every other class's (as `predict`;
+        the default without a cut-off), or a score of at least the cut-off (1/2 by default).
     score_of : label, optional
         The class whose score the cut-off is compared with, if it is not the target: the decision is
         favourable where this score, such as the probability of default, is at most the cut-off.
@@ -91,6 +95,7 @@ class Explainer:
         target: Label | None = None,
         cutoff: float | None = None,
         score_of: Label | None = None,
+        decision: Rule | None = None,
         voting: Voting = "soft",
         solver: str = "auto",
         time_limit: float = 60.0,
@@ -108,17 +113,16 @@ class Explainer:
             raise ValueError(f"voting is {voting!r}; choose 'soft' or 'hard'")
         if not time_limit > 0:
             raise ValueError(f"time_limit is {time_limit}; it must be positive")
+        refuse_dependent_trees(self.methods, forest, voting)
         for one in self.methods:
             one.check_forest(one.voting or voting, len(forest.classes))
         if target is None and len(forest.classes) > 2:
             raise ValueError(f"the forest has classes {list(forest.classes)}; choose one of them as target")
-        if cutoff is not None:
-            forest = forest.decided_at(
-                forest.classes[-1] if target is None else target, cutoff, score_of=score_of
-            )
-            judge = None if judge is None else DecidingJudge(judge, forest)
-        elif score_of is not None:
-            raise ValueError("score_of needs a cutoff; give the score at which the decision changes")
+        label = forest.classes[-1] if target is None else target
+        decided = forest.deciding(label, cutoff, score_of, decision)
+        if decided is not forest:
+            judge = None if judge is None else DecidingJudge(judge, decided)
+            forest = decided
         self.forest, self.schema, self.voting = forest, schema, voting
         self.target = None if target is None else forest.classes[forest.class_index(target)]
         self.engine = get_engine(solver)

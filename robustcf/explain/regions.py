@@ -17,8 +17,8 @@ import numpy as np
 
 from robustcf.counterfactual import Counterfactual
 from robustcf.methods.threshold_family import Thresholds
-from robustcf.problem.build import build_problem, score_of
-from robustcf.problem.moves import Moves, moves_of
+from robustcf.problem.build import score_of
+from robustcf.problem.moves import Moves
 from robustcf.problem.problem import Problem
 from robustcf.problem.reduction import restrict
 from robustcf.schema.encode import encode, read_rows
@@ -62,6 +62,8 @@ class Region:
 def region_of(explainer: Explainer, row: Row, cf: Counterfactual) -> Region | None:
     """Return the region around an answer that works; None if the time limit was reached.
 
+    The result is also None if the scores of other classes decide too: a plurality below one half.
+
     Parameters
     ----------
     explainer : Explainer
@@ -78,6 +80,9 @@ def region_of(explainer: Explainer, row: Row, cf: Counterfactual) -> Region | No
     customer = alone.customer(row)
     assert customer is not None  # the answer works, so the row was rejected
     after = read_rows(rules_free, cf.point, missing=True).numbers[0]
+    family: Any = alone.family
+    if family.leads(customer.target, family.demands(customer.target, alone.methods)).demand:
+        return None
     return _Box(alone, customer, after).grown()
 
 
@@ -88,12 +93,13 @@ class _Box:
         family: Any = explainer.family
         self.family: Thresholds = family
         self.explainer, self.before, self.after = explainer, customer.numbers, after
+        self.target = customer.target
         self.demand = self.family.demands(customer.target, explainer.methods)[0]
         self.demanded = self.family.forest.demanded(explainer.methods[0].threshold, customer.target)
         geometry = self.family.geometry
-        self.moves: Moves = moves_of(geometry, customer.numbers, customer.encoded)
-        votes = self.family.votes[customer.target]
-        self.whole: Problem = build_problem(geometry, self.moves, votes, self.demand)
+        self.whole: Problem
+        self.moves: Moves
+        self.whole, self.moves = self.family.problem(customer, self.demand)
         self.start = geometry.start[:-1]
         self.cell = self.start + geometry.cell_of(encode(explainer.schema, after[None, :])[0], after)
         self.open = np.zeros(int(geometry.start[-1]) + 2 * len(self.moves.split), dtype=bool)
@@ -144,21 +150,28 @@ class _Box:
         numbers = [float(self.after[j]), *ends[~np.isnan(ends)].tolist()]
         return feature.value(max(numbers) if up else min(numbers))
 
-    def _reversed(self, more: list[int]) -> tuple[Problem, int]:
-        """Return the box with the votes against the target, and the votes of its folded trees."""
+    def _reversed(self, more: list[int], condition: int = 0) -> tuple[Problem, int]:
+        """Return the box with the votes against a condition, and the most votes that it can have.
+
+        The first condition is the score; a decision by plurality has further ones.
+        """
         keep = self.open.copy()
         keep[more] = True
         box = restrict(self.whole, keep[self.whole.cell], np.inf)
-        most = int(box.votes.max(initial=0))
-        against = box.n_trees * most - int(box.demand[0]) + 1
+        votes = box.votes[condition : condition + 1]
+        most = int(votes.max()) if votes.size else 0
+        against = box.n_trees * most - int(box.demand[condition]) + 1
         demand = np.array([against], dtype=np.int64)
-        return box._replace(votes=most - box.votes, demand=demand), box.n_trees * most
+        return box._replace(votes=most - votes, demand=demand), box.n_trees * most
 
     def _is_safe(self, more: list[int]) -> bool | None:
         """Whether every combination of the box and more cells has the score; None if time is up."""
-        problem, _ = self._reversed(more)
-        found = is_reachable(problem, self.explainer.engine, self.explainer.limits)
-        return None if found is None else not found
+        for condition in range(len(self.whole.demand)):
+            problem, _ = self._reversed(more, condition)
+            found = is_reachable(problem, self.explainer.engine, self.explainer.limits)
+            if found is not False:
+                return None if found is None else False
+        return True
 
     def _worst(self) -> float | None:
         """Return the lowest score in the box."""
@@ -167,5 +180,5 @@ class _Box:
         against = 0
         if problem.n_trees:
             against = highest_score(problem, self.explainer.engine, self.explainer.limits).at_most
-        forest, voting = self.family.forest, self.family.voting
-        return score_of(most - against + folded, len(forest), voting)
+        family = self.family
+        return score_of(most - against + folded, family.forest, self.target, family.voting)

@@ -1,11 +1,11 @@
 """The figures of a run for Prometheus: what a node serves after a run, and what the Grafana board names."""
 
-import contextlib
 import json
 import re
 import time
 import urllib.request
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,7 @@ def test_a_node_serves_the_counts_of_a_run(tmp_path: Path, monkeypatch: pytest.M
         command = Command("audit", str(small_audit(tmp_path)), **there)
         found: dict[str, float] = {}
         while command.process.poll() is None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 found |= served()  # the counters of a driver end with it
             time.sleep(0.2)
         code, output = command.finish()
