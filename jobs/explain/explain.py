@@ -27,8 +27,6 @@ from robustcf import (
     Method,
     Naive,
     Region,
-    blockers_of,
-    region_of,
     train_fresh,
 )
 from robustcf.forest.decision import rule_of
@@ -42,7 +40,15 @@ from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
 from ..validate.forests import TrainingRows, check_trainable, train_again
 from .customer import CustomerWithModel
-from .options import Options, options_of, print_options, record_of
+from .options import (
+    Options,
+    blockers_for,
+    blocking_record,
+    options_of,
+    print_options,
+    record_of,
+    regions_for,
+)
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 SCORES = (0.6, 0.7, 0.8, 0.9)  # of the menu of a boosted model, which has no α
@@ -146,7 +152,11 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
             raise BadInput(f"{customer.title}: {cf.reason}")
     done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
     done = replace(done, options=options_of(explainer, customer.row, done.answers, request.alternatives))
-    done = replace(done, blockers=_blockers(done, request.time_limit), regions=_regions(done))
+    done = replace(
+        done,
+        blockers=blockers_for(explainer, customer.row, done.answers, request.time_limit),
+        regions=regions_for(explainer, customer.row, done.answers),
+    )
     if request.forests:
         shown = [*found.values(), *(cf for some in done.options for cf in some.alternatives)]
         done = replace(done, measured=_measured(customer, shown, request))
@@ -294,7 +304,7 @@ def _record(done: Explained) -> dict[str, Any]:
         **customer.facts,
         "decision": customer.decision,
         "answers": [
-            as_record(cf) | _validities(done, cf) | _blocking(done.blockers.get(id(cf)))
+            as_record(cf) | _validities(done, cf) | blocking_record(done.blockers.get(id(cf)))
             for cf in done.answers
         ],
         **{"options": [record_of(some, partial(_validities, done)) for some in done.options] or None},
@@ -320,26 +330,6 @@ def _validities(done: Explained, cf: Counterfactual) -> dict[str, float | None]:
         "predicted_validity": _finite(cf.predicted_validity) if cf.works else None,
         "measured_validity": None if agreed is None else agreed[0] / agreed[1],
     }
-
-
-def _blockers(done: Explained, time_limit: float) -> dict[int, Blockers]:
-    """Return what blocks each answer without recourse."""
-    stuck = [cf for cf in done.answers if cf.status == "no_recourse" and cf.method.has_alternatives]
-    row = done.customer.row
-    return {
-        id(cf): blockers_of(done.explainer.for_method(cf.method), row, time_limit=time_limit) for cf in stuck
-    }
-
-
-def _regions(done: Explained) -> dict[int, Region]:
-    """Return how far the customer may overshoot each answer."""
-    working = [cf for cf in done.answers if cf.works and cf.method.has_alternatives]
-    found = {id(cf): region_of(done.explainer, done.customer.row, cf) for cf in working}
-    return {key: region for key, region in found.items() if region is not None}
-
-
-def _blocking(found: Blockers | None) -> dict[str, Any]:
-    return {} if found is None else {"blockers": {"status": found.status, "constraints": found.words}}
 
 
 def _finite(number: float) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from robustcf import Counterfactual, Explainer
+from robustcf import Blockers, Counterfactual, Explainer, Region, blockers_of, region_of
 from robustcf.show import as_record
 
 from ..terminal.printing import print_counterfactual, table
@@ -86,3 +86,28 @@ def record_of(
         "complete": options.complete,
         "few_changes": [as_record(cf) | {"at_most": n} for n, cf in enumerate(options.few, start=1)],
     }
+
+
+def blockers_for(
+    explainer: Explainer, row: Mapping[str, Any], answers: Sequence[Counterfactual], time_limit: float
+) -> dict[int, Blockers]:
+    """Return what blocks each answer without recourse, by the answer's identity."""
+    return {
+        id(cf): blockers_of(explainer.for_method(cf.method), row, time_limit=time_limit)
+        for cf in answers
+        if cf.status == "no_recourse" and cf.method.has_alternatives
+    }
+
+
+def regions_for(
+    explainer: Explainer, row: Mapping[str, Any], answers: Sequence[Counterfactual]
+) -> dict[int, Region]:
+    """Return how far the customer may overshoot each answer, by the answer's identity."""
+    working = [cf for cf in answers if cf.works and cf.method.has_alternatives]
+    found = {id(cf): region_of(explainer, row, cf) for cf in working}
+    return {key: region for key, region in found.items() if region is not None}
+
+
+def blocking_record(found: Blockers | None) -> dict[str, Any]:
+    """Return what blocks an answer as a JSON value."""
+    return {} if found is None else {"blockers": {"status": found.status, "constraints": found.words}}

@@ -61,7 +61,14 @@ def read_shard(
 ) -> pa.Table:
     """Return a whole file of one of the run's tables."""
     with _opened(run, f"{folder}/{name}") as file:
-        return _completed(file.read(columns=_needed(folder, columns)), folder, columns, alternatives)
+        return whole(file, folder, columns, alternatives=alternatives)
+
+
+def whole(
+    file: pq.ParquetFile, folder: Folder, columns: Sequence[str] | None, *, alternatives: bool = False
+) -> pa.Table:
+    """Return all of an open file of one of the run's tables."""
+    return _completed(file.read(columns=_needed(folder, columns)), folder, columns, alternatives)
 
 
 def _needed(folder: Folder, columns: Sequence[str] | None) -> list[str] | None:
@@ -98,8 +105,7 @@ def read_both(
         if not len(table) or (file := open_shard(run, "validation", name)) is None:
             return table, None
         with file:
-            found = file.read(columns=_needed("validation", validation))
-            return table, _completed(found, "validation", validation, alternatives=False)
+            return table, whole(file, "validation", list(validation))
 
     return at_once(run, read, names)
 

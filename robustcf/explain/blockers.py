@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from robustcf.counterfactual import Counterfactual
 from robustcf.schema.lifting import Constraint, constraints_of, describe, lifted
 from robustcf.schema.schema import Schema
+from robustcf.solve.grid import is_reachable
 
 if TYPE_CHECKING:
     from robustcf.explain.explainer import Explainer
+    from robustcf.methods.family import Customer
+    from robustcf.methods.threshold_family import Thresholds
     from robustcf.schema.encode import Row
 
 
@@ -67,6 +70,7 @@ def blockers_of(
     time_limit : float
         Seconds for the whole search.
     """
+    explainer.require_alternatives()
     customer = explainer.customer(row)
     kept = {*keep}
     if unknown := sorted(kept - {*explainer.schema.names, "link", "max_changes"}):
@@ -77,8 +81,8 @@ def blockers_of(
 
     def opens(constraints: Sequence[Constraint]) -> bool:
         left = end - time.monotonic()
-        schema = lifted(explainer.schema, constraints)
-        found = None if left <= 0 else explainer.under(schema).has_way(customer, left)
+        free = explainer.under(lifted(explainer.schema, constraints))
+        found = None if left <= 0 else _has_way(free, customer, left)
         if found is None:
             raise _OutOfTime
         return found
@@ -94,6 +98,13 @@ def blockers_of(
         return Blockers("none", explainer.schema)
     answer = explainer.under(lifted(explainer.schema, found)).explain(row)
     return Blockers("found", explainer.schema, found, answer)
+
+
+def _has_way(explainer: Explainer, customer: Customer, seconds: float) -> bool | None:
+    """Return whether an allowed change reaches the score; None if the time was not enough."""
+    family: Thresholds = explainer.family
+    problem, _ = family.problem(customer, family.demands(customer.target, explainer.methods)[0])
+    return is_reachable(problem, explainer.engine, replace(explainer.limits, seconds=seconds))
 
 
 def smallest_opening(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -14,16 +14,15 @@ from robustcf.certificate.fresh import FreshForests
 from robustcf.counterfactual import Counterfactual
 from robustcf.explain.checks import Checks, Found
 from robustcf.explain.customers import Customers, read_customers
-from robustcf.explain.solving import RowSolver
+from robustcf.explain.solving import RowSolver, checked_rows, grouped
 from robustcf.forest.decision import Rule
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import DecidingJudge, Judge
 from robustcf.methods.alternatives import Levers
 from robustcf.methods.base import Method, Setting, refuse_dependent_trees
-from robustcf.methods.family import Answer, Customer, Family
+from robustcf.methods.family import Answer, Customer
 from robustcf.methods.joint import settle_joint
 from robustcf.methods.thresholds import Naive
-from robustcf.methods.training import Training
 from robustcf.schema.encode import Row, Rows, as_frame, read_rows
 from robustcf.schema.schema import Schema
 from robustcf.solve import BestScore, Limits, get_engine
@@ -131,8 +130,10 @@ class Explainer:
         self.wants_best_score = best_score
         self.judge = judge
         self._best: dict[tuple[object, ...], BestScore] = {}
-        self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training), threads, fresh)
-        self._families = self._group()
+        targets = forest.classes if self.target is None else (self.target,)
+        rows = checked_rows(self.methods, training, forest, schema, targets, voting)
+        self.setting = Setting(forest, schema, voting, seed, rows, threads, fresh)
+        self._families = grouped(self.methods, self.setting)
 
     def for_method(self, method: Method) -> Explainer:
         """Return an explainer for one of this explainer's methods; they share the compiled forest."""
@@ -140,7 +141,7 @@ class Explainer:
             raise ValueError(f"{method.title} is not a method of this explainer")
         alone = copy(self)
         alone.methods = (method,)
-        alone._families = alone._group()
+        alone._families = grouped(alone.methods, alone.setting)
         return alone
 
     def under(self, schema: Schema) -> Explainer:
@@ -150,7 +151,7 @@ class Explainer:
         other = copy(self)
         other.schema, other._best = schema, {}
         other.setting = replace(self.setting, schema=schema, _thresholds={})
-        other._families = other._group()
+        other._families = grouped(other.methods, other.setting)
         return other
 
     def customer(self, row: Row) -> Customer | None:
@@ -162,35 +163,10 @@ class Explainer:
             raise ValueError(dispute)
         return None if customers.targets[0] == customers.own[0] else customers.customer(0)
 
-    def has_way(self, customer: Customer, seconds: float) -> bool | None:
-        """Return whether an allowed change reaches the score of the only method; None if time is up."""
-        self._require_alternatives()
-        return self._solver.has_way(self.family, customer, seconds)
-
     @property
     def family(self) -> Any:
         """The family of the first method."""
         return self._families[0][0]
-
-    def _group(self) -> list[tuple[Family[Any], list[int]]]:
-        """Group the methods by family; each family has the positions of its methods."""
-        families: dict[Hashable, tuple[Family[Any], list[int]]] = {}
-        for i, method in enumerate(self.methods):
-            key = method.family_key()
-            if key not in families:
-                families[key] = (method.family(self.setting), [])
-            families[key][1].append(i)
-        return list(families.values())
-
-    def _checked_rows(self, training: tuple[np.ndarray, np.ndarray] | None) -> Training | None:
-        """Return the checked training rows if a method needs them, else None."""
-        needing = [m for m in self.methods if m.needs_training]
-        if not needing:
-            return None
-        if training is None:
-            raise ValueError(f"{type(needing[0]).__name__} needs training rows; pass training=(X, y)")
-        targets = self.forest.classes if self.target is None else (self.target,)
-        return Training(self.forest, self.schema, *training, targets=targets, voting=self.voting)
 
     def explain(self, row: Row) -> Counterfactual:
         """Return the counterfactual of one row in original units."""
@@ -266,7 +242,7 @@ class Explainer:
             Groups of features that count as one. "Features" then means levers; a feature in no group
             is a lever of its own.
         """
-        self._require_alternatives()
+        self.require_alternatives()
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
         return self.explain_many(as_frame(row), alternatives=k, levers=levers)
@@ -276,14 +252,15 @@ class Explainer:
 
         `no_recourse` means that so few changes do not suffice (this is proved).
         """
-        self._require_alternatives()
+        self.require_alternatives()
         customers = self._read(as_frame(row), None)
         if not customers.usable or customers.targets[0] == customers.own[0]:
             return self.explain_many(as_frame(row)) * most
         found = self._solver.with_few_changes(customers.customer(0), most)
         return [self._checks.results(customers, {0: [[answer]]})[0] for answer in found]
 
-    def _require_alternatives(self) -> None:
+    def require_alternatives(self) -> None:
+        """Raise a ValueError unless there is one method, and it demands a score alone."""
         if len(self.methods) > 1:
             raise ValueError("several methods were given; make an explainer for one of them")
         if not self.methods[0].has_alternatives:

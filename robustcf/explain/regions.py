@@ -17,8 +17,8 @@ import numpy as np
 
 from robustcf.counterfactual import Counterfactual
 from robustcf.methods.threshold_family import Thresholds
-from robustcf.problem.build import build_problem, score_of
-from robustcf.problem.moves import Moves, moves_of
+from robustcf.problem.build import score_of
+from robustcf.problem.moves import Moves
 from robustcf.problem.problem import Problem
 from robustcf.problem.reduction import restrict
 from robustcf.schema.encode import encode, read_rows
@@ -97,9 +97,9 @@ class _Box:
         self.demand = self.family.demands(customer.target, explainer.methods)[0]
         self.demanded = self.family.forest.demanded(explainer.methods[0].threshold, customer.target)
         geometry = self.family.geometry
-        self.moves: Moves = moves_of(geometry, customer.numbers, customer.encoded)
-        votes = self.family.votes[customer.target]
-        self.whole: Problem = build_problem(geometry, self.moves, votes, self.demand)
+        self.whole: Problem
+        self.moves: Moves
+        self.whole, self.moves = self.family.problem(customer, self.demand)
         self.start = geometry.start[:-1]
         self.cell = self.start + geometry.cell_of(encode(explainer.schema, after[None, :])[0], after)
         self.open = np.zeros(int(geometry.start[-1]) + 2 * len(self.moves.split), dtype=bool)
@@ -150,21 +150,28 @@ class _Box:
         numbers = [float(self.after[j]), *ends[~np.isnan(ends)].tolist()]
         return feature.value(max(numbers) if up else min(numbers))
 
-    def _reversed(self, more: list[int]) -> tuple[Problem, int]:
-        """Return the box with the votes against the target, and the votes of its folded trees."""
+    def _reversed(self, more: list[int], condition: int = 0) -> tuple[Problem, int]:
+        """Return the box with the votes against a condition, and the most votes that it can have.
+
+        The first condition is the score; a decision by plurality has further ones.
+        """
         keep = self.open.copy()
         keep[more] = True
         box = restrict(self.whole, keep[self.whole.cell], np.inf)
-        most = int(box.votes.max(initial=0))
-        against = box.n_trees * most - int(box.demand[0]) + 1
+        votes = box.votes[condition : condition + 1]
+        most = int(votes.max()) if votes.size else 0
+        against = box.n_trees * most - int(box.demand[condition]) + 1
         demand = np.array([against], dtype=np.int64)
-        return box._replace(votes=most - box.votes, demand=demand), box.n_trees * most
+        return box._replace(votes=most - votes, demand=demand), box.n_trees * most
 
     def _is_safe(self, more: list[int]) -> bool | None:
         """Whether every combination of the box and more cells has the score; None if time is up."""
-        problem, _ = self._reversed(more)
-        found = is_reachable(problem, self.explainer.engine, self.explainer.limits)
-        return None if found is None else not found
+        for condition in range(len(self.whole.demand)):
+            problem, _ = self._reversed(more, condition)
+            found = is_reachable(problem, self.explainer.engine, self.explainer.limits)
+            if found is not False:
+                return None if found is None else False
+        return True
 
     def _worst(self) -> float | None:
         """Return the lowest score in the box."""

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from robustcf.explain.checks import Found
+from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.methods.alternatives import Levers, alternatives, with_few_changes
-from robustcf.methods.base import Method
+from robustcf.methods.base import Method, Setting
 from robustcf.methods.family import Answer, Customer, Family, Tools
-from robustcf.methods.threshold_family import Thresholds
+from robustcf.methods.training import Training
+from robustcf.schema.schema import Schema
 from robustcf.solve import BestScore, Engine, Limits
-from robustcf.solve.grid import is_reachable
+
+
+def grouped(methods: Sequence[Method], setting: Setting) -> list[tuple[Family[Any], list[int]]]:
+    """Group methods by family; each family has the positions of its methods."""
+    families: dict[Hashable, tuple[Family[Any], list[int]]] = {}
+    for i, method in enumerate(methods):
+        key = method.family_key()
+        if key not in families:
+            families[key] = (method.family(setting), [])
+        families[key][1].append(i)
+    return list(families.values())
+
+
+def checked_rows(
+    methods: Sequence[Method],
+    training: tuple[np.ndarray, np.ndarray] | None,
+    forest: Forest,
+    schema: Schema,
+    targets: Sequence[Label],
+    voting: Voting,
+) -> Training | None:
+    """Return the checked training rows if a method needs them, else None."""
+    needing = [method for method in methods if method.needs_training]
+    if not needing:
+        return None
+    if training is None:
+        raise ValueError(f"{type(needing[0]).__name__} needs training rows; pass training=(X, y)")
+    return Training(forest, schema, *training, targets=targets, voting=voting)
 
 
 @dataclass(frozen=True)
@@ -60,11 +91,6 @@ class RowSolver:
         tools = replace(self._tools(most + 1), wants_best_score=False)
         (first,) = family.answers(row, self.methods, tools)
         return with_few_changes(family, row, self.methods[0], first, most, tools)
-
-    def has_way(self, family: Thresholds, row: Customer, seconds: float) -> bool | None:
-        """Return whether a point reaches the only method's score; None if the time was not enough."""
-        problem, _ = family.problem(row, family.demands(row.target, self.methods)[0])
-        return is_reachable(problem, self.engine, replace(self.limits, seconds=seconds))
 
     def _tools(self, solves: int) -> Tools:
         end = time.monotonic() + self.limits.seconds * solves

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +17,12 @@ from tests.helpers.by_hand import Everything, candidates_of
 from tests.helpers.worlds import Score, World, make_worlds, roomy_world, scores_by_model
 
 
-def _scores(world: World, target: object, axes: list[np.ndarray]) -> np.ndarray:
+def _all(world: World, target: Any, axes: list[np.ndarray]) -> Everything:
+    """All combinations of values, scored by the model."""
     points = np.array(list(product(*axes)))
     scores = scores_by_model(world.forest.judge, encode(world.schema, points), world.voting)
-    return scores[:, world.forest.classes.index(target)]
-
-
-def _reach(world: World, target: object, scores: np.ndarray, tau: float) -> np.ndarray:
-    empty = np.zeros((len(scores), len(world.schema)))
-    return Everything(world.own, target, empty, np.zeros(len(scores)), scores).reaching(world, tau)
+    place = world.forest.classes.index(target)
+    return Everything(world.own, target, points, np.zeros(len(points)), scores, place)
 
 
 def check(world: World, rng: np.random.Generator) -> Counter[str]:
@@ -41,9 +39,8 @@ def check(world: World, rng: np.random.Generator) -> Counter[str]:
         region = rc.region_of(explainer, world.row, cf)
         assert region is not None
         axes = _axes(free, region, cf, candidates, rng)
-        scores = _scores(world, cf.target, axes)
-        assert _reach(world, cf.target, scores, tau).all(), (region, cf)
-        assert scores.min() >= region.worst_score - 1e-9
+        inside = _all(world, cf.target, axes)
+        assert inside.reaching(world, tau).all(), (region, cf)
         for side in region.sides:
             j = world.schema.names.index(side.feature)
             if side.end is None or side.direction == "none":
@@ -54,9 +51,8 @@ def check(world: World, rng: np.random.Generator) -> Counter[str]:
             beyond = [x for x in candidates[j][0] if sign * x > sign * last]
             nearest = min(beyond, key=lambda x: sign * x)
             longer = [np.append(axis, nearest) if k == j else axis for k, axis in enumerate(axes)]
-            assert not _reach(world, cf.target, _scores(world, cf.target, longer), tau).all()
-        exact = _scores(world, cf.target, axes).min()
-        assert region.worst_score == pytest.approx(exact, abs=1e-9)
+            assert not _all(world, cf.target, longer).reaching(world, tau).all()
+        assert region.worst_score == pytest.approx(inside.score.min(), abs=1e-9)
         kinds["regions"] += 1
         kinds["safe"] += int(region.overshoot_is_safe)
     return kinds
