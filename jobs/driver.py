@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .cluster.metrics import count_rows
 from .cluster.session import refuse_unshared_output, session
 from .cluster.signals import stop_if_asked, work_is_kept
 from .cluster.tasks import Tasks
@@ -209,6 +210,7 @@ def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> No
         for done in work.explain(run, missing):
             run.journal.note(done.file, **noted_counts(done))
             progress.advance(done.customers, done.counts)
+            count_rows(done.counts)
 
 
 def _validate(run: Run, work: Work, missing: Sequence[str]) -> None:

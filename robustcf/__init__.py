@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from robustcf.certificate.points import certify
     from robustcf.counterfactual import Change, Counterfactual
     from robustcf.explain import Explainer
+    from robustcf.explain.blockers import Blockers, blockers_of
+    from robustcf.explain.reasons import Reason, reasons_of
+    from robustcf.explain.regions import Region, region_of
     from robustcf.forest.arrays import ForestError
     from robustcf.forest.files import load_forest, save_forest
     from robustcf.forest.forest import Forest
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from robustcf.methods.isolation.method import IsolationForest
     from robustcf.methods.lof.method import LocalOutlierFactor
     from robustcf.methods.robx.method import RobX
-    from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Naive, RobustSAA
+    from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Margin, Naive, RobustSAA
     from robustcf.pipeline.read import ReadModel, read_model
     from robustcf.robustness import Calibration, predicted_validity
     from robustcf.schema.schema import Feature, Schema, SchemaError
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Blockers",
     "Calibration",
     "Certificate",
     "Certified",
@@ -52,21 +56,27 @@ __all__ = [
     "IsolationForest",
     "Judge",
     "LocalOutlierFactor",
+    "Margin",
     "Method",
     "Naive",
     "ReadModel",
+    "Reason",
+    "Region",
     "RobX",
     "RobustSAA",
     "Schema",
     "SchemaError",
     "SolverError",
     "assess_points",
+    "blockers_of",
     "certify",
     "datasets",
     "insight",
     "load_forest",
     "predicted_validity",
     "read_model",
+    "reasons_of",
+    "region_of",
     "save_forest",
     "train_fresh",
     "validate",
@@ -81,6 +91,9 @@ _HOMES = {
     "certificate.points": ("certify",),
     "counterfactual": ("Change", "Counterfactual"),
     "explain": ("Explainer",),
+    "explain.blockers": ("Blockers", "blockers_of"),
+    "explain.reasons": ("Reason", "reasons_of"),
+    "explain.regions": ("Region", "region_of"),
     "forest": ("Forest", "ForestError"),
     "forest.files": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),
@@ -91,6 +104,7 @@ _HOMES = {
         "DirectSAA",
         "IsolationForest",
         "LocalOutlierFactor",
+        "Margin",
         "Method",
         "Naive",
         "RobX",

@@ -109,10 +109,15 @@ def assess_encoded(
     columns |= {name: np.full(n, np.nan) for name in ("predicted", "predicted_low", "predicted_high")}
     for target in dict.fromkeys(goals):
         mine = np.array([goal == target for goal in goals])
-        score, label = forest.judged_score(encoded[mine], target, voting)
-        flipped = label == forest.class_index(target)
+        scores, label = forest.judged_scores(encoded[mine], voting)
+        c = forest.class_index(target)
+        score, flipped = scores[:, c], label == c
         # The engine demands the same margin beyond the cut-off; its fixed-point votes round by less.
-        least = forest.winning(target).score + TIE_MARGIN - 2 * SCORE_ROUNDING if voting == "soft" else 0.0
+        least = np.zeros(len(score))
+        if voting == "soft":
+            rivals = np.delete(scores, c, axis=1).max(axis=1)
+            least = rivals if forest.by_plurality else least + forest.winning(target).score
+            least = least + TIE_MARGIN - 2 * SCORE_ROUNDING
         columns["score"][mine], columns["valid_now"][mine] = score, flipped
         for name, method in zip(names, methods, strict=True):
             high_enough = reached(score, forest.demanded(method.threshold, target), len(forest))

@@ -55,6 +55,7 @@ class Counterfactual:
     - `relaxation`: how far a `relaxed` point misses the isolation forest's threshold (the paper's ν).
     - `guarantee`: the guarantee for a point on which all trees agree (Prop. 5).
     - `certificate`: what fresh forests say about the point (`Certified`).
+    - `alternative`: 0 for the nearest answer, 1 for its first alternative.
     """
 
     status: Status
@@ -84,6 +85,7 @@ class Counterfactual:
     solver: str = ""
     seconds: float = 0.0
     nodes: int = 0
+    alternative: int = 0
 
     @property
     def works(self) -> bool:
@@ -132,6 +134,8 @@ def _changes(
     for feature, old, new in zip(schema.features, before, after, strict=True):
         if old != new and not (math.isnan(old) and math.isnan(new)):
             delta = float(new - old) if feature.is_number else None
-            own = raw[feature.name] if feature.is_number else feature.value(float(old))
+            own = feature.value(float(old))
+            if feature.is_number or own == feature.other:  # as the customer's table has it
+                own = raw[feature.name]
             changes.append(Change(feature.name, own, feature.value(float(new)), delta))
     return tuple(changes)

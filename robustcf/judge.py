@@ -60,12 +60,12 @@ class Judged:
     predicted_validity: float
     complaint: str | None = None
 
-    def overruled(self, before: Verdict, after: Verdict, column: int) -> Judged:
-        """Replace the forest's scores and label by the judge's."""
+    def overruled(self, before: Verdict, after: Verdict, column: int, rounding: float) -> Judged:
+        """Replace the forest's scores and label by the judge's; their scores differ by rounding at most."""
         complaint = None
         if after.refusal is not None:
             complaint = f"the model does not accept the point: {after.refusal}"
-        elif abs(after.score(column) - self.score) > SAME_SCORE:
+        elif abs(after.score(column) - self.score) > max(SAME_SCORE, rounding):
             complaint = (
                 f"the model gives the point the score {after.score(column)}, "
                 f"but the forest read from it gives {self.score}"

@@ -45,7 +45,9 @@ def predicted_validity(
 
     Hard votes: trees are draws of Ber(p) with p the vote share, so a forest of N trees has Binom(N, p) votes
     (eq. 6); the interval for p is Clopper-Pearson's. Soft votes: the mean of N draws from the trees'
-    probabilities is approximated as normal.
+    probabilities is approximated as normal. By plurality (more than two classes), the lead over each other
+    class is approximated as normal, under both kinds of votes, and the least probability counts. Nothing is
+    predicted for boosting (NaN).
 
     Parameters
     ----------
@@ -73,7 +75,19 @@ def predicted_validity(
     n = known if n_trees is None else n_trees
     if n < 1:
         raise ValueError(f"n_trees is {n}; a forest has at least one tree")
+    if forest.boosting is not None:  # its trees are no draws from one distribution
+        unknown = np.full(len(encoded), np.nan)
+        return Prediction(unknown, unknown, unknown, confidence)
     leaves = forest.leaves(encoded)
+    z = float(ndtri((1 + confidence) / 2))
+    if forest.by_plurality:
+        values = forest.probabilities
+        if voting == "hard":
+            values = np.eye(len(forest.classes))[values.argmax(axis=1)]
+        others = [k for k in range(len(forest.classes)) if k != c]
+        found = [_likely((values[:, c] - values[:, k])[leaves], n, z) for k in others]
+        least = [np.min([pair[i] for pair in found], axis=0) for i in range(3)]
+        return Prediction(least[0], least[1], least[2], confidence)
     if voting == "hard":
         votes = (forest.probabilities.argmax(axis=1)[leaves] == c).sum(axis=1).astype(np.float64)
         needed = forest.winning(target).votes(n)
@@ -83,12 +97,17 @@ def predicted_validity(
         high = np.where(votes < known, betaincinv(votes + 1, rest, 1 - tail), 1.0)
         chance = [betainc(needed, n - needed + 1, p) for p in (votes / known, low, high)]
         return Prediction(chance[0], chance[1], chance[2], confidence)
-    p = forest.probabilities[:, c][leaves]
-    mean, spread = p.mean(axis=1), p.std(axis=1, ddof=1) if known > 1 else np.zeros(len(p))
-    margin = float(ndtri((1 + confidence) / 2)) * spread / math.sqrt(known)
-    cut = forest.winning(target).score
-    chance = [_normal(m - cut, spread / math.sqrt(n)) for m in (mean, mean - margin, mean + margin)]
+    excess = forest.probabilities[:, c][leaves] - forest.winning(target).score
+    chance = _likely(excess, n, z)
     return Prediction(chance[0], chance[1], chance[2], confidence)
+
+
+def _likely(values: np.ndarray, n: int, z: float) -> list[np.ndarray]:
+    """Return P(mean of n draws > 0) given each row's draws, and its interval of z standard errors."""
+    known = values.shape[1]
+    mean, spread = values.mean(axis=1), values.std(axis=1, ddof=1) if known > 1 else np.zeros(len(values))
+    margin = z * spread / math.sqrt(known)
+    return [_normal(m, spread / math.sqrt(n)) for m in (mean, mean - margin, mean + margin)]
 
 
 def _normal(excess: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -25,26 +25,32 @@ from robustcf.support.tolerances import reached
 if TYPE_CHECKING:
     from robustcf.certificate.certificate import Certificate
     from robustcf.explain import Explainer
+    from robustcf.explain.blockers import Blockers
+    from robustcf.explain.regions import Region, Side
 
 DIGITS = 6
 EXACT_DIGITS = 17  # enough to represent any float64 exactly
 
 
-def demand(cf: Counterfactual, n_classes: int = 2) -> str:
+def demand(cf: Counterfactual) -> str:
     """Return what the method demands of the point.
 
-    Half of the votes is what flips the decision only if there are two classes.
-
-    >>> from robustcf.methods import Naive
-    >>> cf = Counterfactual("timeout", Naive(), threshold=0.5)
-    >>> demand(cf), demand(cf, n_classes=3)
-    ('flips the decision', 'score of at least 0.500')
+    >>> from robustcf.methods import DirectSAA, Naive
+    >>> demand(Counterfactual("timeout", Naive(), threshold=0.5))
+    'flips the decision'
+    >>> demand(Counterfactual("timeout", DirectSAA(0.05), threshold=0.586))
+    'score of at least 0.586'
     """
     if cf.certificate is not None:
         return f"{_level(cf.certificate)}, and the forest's own decision"
-    if cf.method.name == "naive" and n_classes == 2:
+    if cf.method.name == "naive":
         return "flips the decision"
     return f"score of at least {cf.threshold:.3f}"
+
+
+def _by_plurality(cf: Counterfactual) -> bool:
+    """Whether the demand is a score above every other class's, not a score alone."""
+    return math.isnan(cf.cutoff) and cf.threshold < 0.5
 
 
 def _level(certificate: Certificate) -> str:
@@ -53,18 +59,21 @@ def _level(certificate: Certificate) -> str:
     return f"score of at least {certificate.level:.3f} from {trees} trees"
 
 
-def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
+def verdict(cf: Counterfactual) -> str:
     """Return in one line what the answer is and what is proved about it."""
     if cf.status == "optimal" and cf.certificate is not None:
         said = f"proved nearest at its level: no smaller allowed change has a {_level(cf.certificate)}"
         return f"{said} and flips the decision"
+    if cf.status == "optimal" and cf.alternative:
+        return "proved: no other change that is truly different is smaller"
+    if cf.status == "optimal" and _by_plurality(cf):
+        return "proved nearest: no smaller allowed change lifts the score above every other class's"
     if cf.status == "optimal":
         return "proved nearest: no allowed change that reaches the score is smaller"
     if cf.status == "feasible":
         return f"not proved nearest: time limit reached; a change up to {cf.gap:.1%} smaller may exist"
     if cf.status == "no_recourse":
-        said = f"proved: {no_way(cf.threshold, cf.best_score)}"
-        return said if n_classes == 2 else f"{said}; one of {n_classes} classes can win with less than 1/2"
+        return f"proved: {no_way(cf.threshold, cf.best_score)}"
     if cf.status == "timeout":
         return "nothing found and nothing proved: time limit reached"
     if cf.status == "already_favourable":
@@ -75,15 +84,68 @@ def verdict(cf: Counterfactual, n_classes: int = 2) -> str:
 def no_way(threshold: float, best_score: float | None) -> str:
     """Say that no allowed change reaches a score, and how close the closest one comes.
 
-    The closest score is rounded down: it must not seem to reach the threshold.
+    The closest score is rounded down: it must not seem to reach the threshold. With more than two classes, a
+    score that can win need not be the highest.
 
     >>> no_way(0.5, 0.49998)
     'no change within the limits reaches a score of 0.500; the closest comes to 0.499'
+    >>> no_way(1 / 3, 0.4321)
+    "no change within the limits lifts the score above every other class's; its highest is 0.432"
     """
+    if best_score is not None and best_score >= threshold:
+        highest = math.floor(best_score * 1000) / 1000
+        return (
+            "no change within the limits lifts the score above every other class's; "
+            f"its highest is {highest:.3f}"
+        )
     said = f"no change within the limits reaches a score of {threshold:.3f}"
     if best_score is None or math.isnan(best_score):
         return said
     return f"{said}; the closest comes to {math.floor(best_score * 1000) / 1000:.3f}"
+
+
+def region_text(schema: Schema, region: Region) -> list[str]:
+    """Say how far a customer may overshoot, one line per changed feature."""
+    lines = []
+    for side in region.sides:
+        feature = schema[side.feature]
+        first = value_text(feature, _rounded_side(feature, side, side.value, inwards=False))
+        bound = {"up": "of at least", "down": "of at most", "none": "of exactly"}[side.direction]
+        said = f"{feature.label or feature.name} {bound} {first}"
+        if side.direction != "none" and side.end is not None:
+            last = value_text(feature, _rounded_side(feature, side, side.end, inwards=True))
+            said = f"{feature.label or feature.name} from {first} to {last}; beyond that it can fail again"
+        lines.append(said)
+    return lines
+
+
+def _rounded_side(feature: Feature, side: Side, value: Value, *, inwards: bool) -> Value:
+    """Round an end of a region with few digits, into the region; exactly if that is not possible."""
+    if feature.kind != "continuous" or feature.allowed is not None:
+        return value
+    first, last = feature.number(side.value), feature.number(side.value if side.end is None else side.end)
+    up = (side.direction == "up") != inwards
+    rounded = float(_rounded(feature.number(value), DIGITS, ROUND_CEILING if up else ROUND_FLOOR))
+    unlimited = side.end is None and not inwards
+    return rounded if unlimited or min(first, last) <= rounded <= max(first, last) else value
+
+
+def blocking_text(found: Blockers) -> list[str]:
+    """Say what blocks a customer without recourse, as lines of text."""
+    if found.status == "found":
+        one = len(found.constraints) == 1
+        return [
+            f"{'this limit blocks' if one else 'these limits together block'} every way; without "
+            f"{'it' if one else 'them'} there is one, and no smaller set of limits would do (proved):",
+            *(f"- {words}" for words in found.words),
+        ]
+    return [
+        {
+            "none": "no change reaches the score even without any of the schema's limits (proved)",
+            "unknown": "which limits block every way was not found within the time limit",
+            "not_blocked": "no limit blocks this customer",
+        }[found.status]
+    ]
 
 
 def certificate_text(cf: Counterfactual) -> str | None:
@@ -143,7 +205,9 @@ def change_rows(schema: Schema, changes: tuple[Change, ...]) -> list[tuple[str, 
     return rows
 
 
-def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple[Change, ...]:
+def rounded_changes(
+    explainer: Explainer, row: Row, cf: Counterfactual, fewest: int = DIGITS
+) -> tuple[Change, ...]:
     """Return the changes with as few digits as possible, checked with the real model.
 
     Parameters
@@ -154,18 +218,20 @@ def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple
         The customer, in original units.
     cf : Counterfactual
         The answer; it is not changed.
+    fewest : int
+        Significant digits to begin with.
 
     Returns
     -------
     tuple of Change
-        With six significant digits if they suffice, otherwise with more. Changes with a certificate stay
-        exact, because the certificate is about the exact point.
+        With the fewest significant digits if they suffice, otherwise with more. Changes with a certificate
+        stay exact, because the certificate is about the exact point.
     """
     if cf.certificate is not None:
         return cf.changes
     schema, demanded = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
     before = read_rows(schema, row, missing=True).numbers[0]
-    for digits in range(DIGITS, EXACT_DIGITS):
+    for digits in range(fewest, EXACT_DIGITS):
         changes = tuple(_round_away(schema[c.feature], c, digits) for c in cf.changes)
         after = before.copy()
         for change in changes:

@@ -27,12 +27,16 @@ class Cutoff:
 
     Its decimal digits count: 0.7 of 10 votes are 7 votes, although 0.7 has no exact binary form.
 
+    `classes` is above 2 if the class with the most votes of so many classes wins. More than half of the votes
+    then suffice, but a class can win with less (`least`).
+
     >>> Cutoff(0.7, strict=False).votes(10), Cutoff(0.7, strict=True).votes(10), MAJORITY.votes(11)
     (7, 8, 6)
     """
 
     score: float
     strict: bool
+    classes: int = 2
 
     def __post_init__(self) -> None:
         number = isinstance(self.score, int | float) and not isinstance(self.score, bool)
@@ -44,6 +48,15 @@ class Cutoff:
         """Return the least number of N votes that reaches the cut-off."""
         exact = Fraction(repr(self.score)) * _size(n_trees)
         return math.floor(exact) + 1 if self.strict else math.ceil(exact)
+
+    @property
+    def least(self) -> float:
+        """The score below which the model never decides for the class.
+
+        >>> Cutoff(0.5, strict=True, classes=4).least, Cutoff(0.7, strict=False).least
+        (0.25, 0.7)
+        """
+        return self.score if self.classes == 2 else 1 / self.classes
 
     @property
     def opposite(self) -> Cutoff:

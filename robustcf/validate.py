@@ -17,11 +17,13 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
 from robustcf.forest.arrays import ForestError
+from robustcf.forest.boosted.read import FURTHER, LIBRARY_CLASSES, estimator_class, refits_identically
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.forest.sklearn import SUPPORTED
 
 SCENARIOS = ("same-data", "evolving", "bootstrap", "trees-N")
 _CLASSES = {c.__name__: c for c in SUPPORTED}
+_PLAIN = ("missing", "callbacks")  # of XGBoost: NaN, which JSON cannot hold, and what no model depends on
 _CHUNK = 16_384  # rows scored at a time, to limit memory
 _MOST_DRAWS = 1000
 
@@ -149,25 +151,34 @@ def build_estimator(
     if known.get("warm_start"):
         changes["warm_start"] = False
     if n_trees is not None:
-        if "n_estimators" not in known:
+        size = next((name for name in ("n_estimators", "max_iter") if name in known), None)
+        if size is None:
             raise ForestError(f"a {metadata['class']} is a single tree; it cannot have {n_trees} trees")
-        changes["n_estimators"] = n_trees
+        changes[size] = n_trees
     return estimator.set_params(**changes)
 
 
 def _construct(metadata: Mapping[str, Any]) -> BaseEstimator:
     name, parameters = metadata.get("class"), metadata.get("parameters")
-    if name not in _CLASSES or not isinstance(parameters, Mapping):
+    if name in LIBRARY_CLASSES and isinstance(parameters, Mapping):
+        return _constructed(estimator_class(str(name)), str(name), parameters)
+    if name not in _CLASSES or name is None or not isinstance(parameters, Mapping):
         raise ForestError(
             f"the forest cannot be retrained: its class {name!r} is unknown, or its parameters are missing"
         )
-    known = _CLASSES[name]().get_params(deep=False)
-    for odd in sorted(parameters.keys() - known.keys()):
+    return _constructed(_CLASSES[name], name, parameters)
+
+
+def _constructed(kind: Any, name: str, parameters: Mapping[str, Any]) -> BaseEstimator:
+    known = kind().get_params(deep=False)
+    further = FURTHER if name in LIBRARY_CLASSES else frozenset[str]()
+    for odd in sorted(parameters.keys() - known.keys() - further):
         raise ForestError(f"{odd!r} is not a parameter of {name}")
-    for lost in sorted(known.keys() - parameters.keys() - {"random_state"}):
+    for lost in sorted(known.keys() - parameters.keys() - {"random_state", *_PLAIN}):
         raise ForestError(f"the forest cannot be retrained: its parameter {lost!r} is not stored")
     given = {key: _parameter(key, value) for key, value in parameters.items()}
-    return _CLASSES[name](**given)
+    made: BaseEstimator = kind(**given)
+    return made
 
 
 def _parameter(key: str, value: Any) -> Any:
@@ -206,6 +217,16 @@ def retrain(
         labels, known = list(again.classes), list(forest.classes)
         raise ForestError(f"the training labels are {labels}, but the forest's classes are {known}")
     return again
+
+
+def check_scenario(forest: Forest, scenario: str) -> None:
+    """Raise a ForestError if a scenario would train the explained model again and again."""
+    if Scenario.parse(scenario).rows == "first" and refits_identically(forest.estimator):
+        name = forest.estimator["class"]
+        raise ForestError(
+            f"scenario {scenario!r} measures nothing: a {name} with these parameters is the same model after "
+            "each training on the same rows; use the scenario bootstrap or evolving, or subsample"
+        )
 
 
 def validity(

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
+from robustcf.methods.alternatives import Levers
+from robustcf.methods.base import refuse_dependent_trees
 from robustcf.methods.joint import joint_tests
 
 from ..cluster.session import cpus_of
@@ -73,7 +75,10 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
             config.solver.threads,
             config.seed,
             config.solver.memory_limit,
+            config.alternatives,
+            tuple(config.levers.items()),
         )
+        Levers.of(schema, config.levers)
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(
             config.previous,
@@ -93,6 +98,7 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
 def _check(config: AuditConfig, question: Question, forest: Forest, schema: Schema) -> None:
     """Raise errors that would affect every row before anything is written."""
     check_forest(question.methods, question.voting, len(forest.classes))
+    refuse_dependent_trees(question.methods, forest, config.model.voting)
     without_training = [method for method in question.methods if not method.needs_training]
     if len(without_training) < len(question.methods) and config.training is None:
         raise BadInput("a method needs training rows; name them under [training]")
@@ -137,8 +143,8 @@ class AuditWork(Work):
         self.scenarios = seeds_for(config.seed, config.validation)
         self.training_ref: Any = None
         self.fresh_ref: Any = None
-        self.pilots: pa.Table | None = None
         self.files: tuple[RangeFile, ...] = ()  # of the rows, as the shards read them
+        self.pilots: pa.Table | None = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -150,7 +156,8 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
-        run.tasks.warm_up(load_solver, self.config.solver.name)
+        if manifest["state"] != "complete":
+            run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)
@@ -259,9 +266,9 @@ class AuditWork(Work):
         A run that was killed early may lack some of them.
         """
         manifest = run.manifest
-        if not run.folder.exists("schema.toml"):
+        if not (run.resumed and run.folder.exists("schema.toml")):
             run.folder.publish("schema.toml", self.schema.to_toml().encode())
-        if not run.folder.exists("forest/forest.json"):
+        if not (run.resumed and run.folder.exists("forest/forest.json")):
             store_forest(run.folder, "forest", self.forest)
         if self.previous is not None:
             reason: str | None = f"{self.apart}; {NOTHING_COMPARED}"

@@ -50,7 +50,7 @@ def pilot(
     )
     frame, _, _ = customers_of(job, rejected)
     rows = [[row] for row in range(number, len(frame), pilots)]
-    limits = allowance(job.question, len(job.question.methods))
+    limits = allowance(job.question, job.question.methods)
     limits = replace(limits, seconds=min(limits.seconds, LONGEST))
     spent: list[float] = []
     answers: list[pa.Table] = []
@@ -74,7 +74,8 @@ def _solve(
 
     A shard shares all other work among many customers.
     """
-    found = explainer.explain_many(frame.iloc[rows], partial(advance, tick, range(len(rows))))
+    ticking = partial(advance, tick, range(len(rows)))
+    found = explainer.explain_many(frame.iloc[rows], ticking, **job.question.options)
     numbers = read_rows(job.schema, frame.iloc[rows], missing=forest.accepts_missing).numbers
     seconds = float(sum(answer.seconds for answer in found))
     return seconds, answers_table(job, forest, found, row_keys(numbers)[0].hex())

@@ -9,7 +9,18 @@ import typer
 from ..cluster.signals import at_once
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input, reporting_failures
-from .options import Cutoff, Depth, ScoreOf, Seed, Solver, TimeLimit, Trees, TrustPickle, check_cutoff
+from .options import (
+    Cutoff,
+    Decision,
+    Depth,
+    ScoreOf,
+    Seed,
+    Solver,
+    TimeLimit,
+    Trees,
+    TrustPickle,
+    check_cutoff,
+)
 
 
 def demo(
@@ -60,6 +71,10 @@ def explain(
         list[float] | None,
         typer.Option(help="α of Direct-SAA, in (0, 0.5]. Repeat the option for several. Default: 0.05."),
     ] = None,
+    margin: Annotated[
+        list[float] | None,
+        typer.Option(help="Score to demand, in (0, 1], instead of α. Repeat the option for several."),
+    ] = None,
     certify: Annotated[
         bool,
         typer.Option(
@@ -81,11 +96,16 @@ def explain(
     ] = None,
     cutoff: Cutoff = None,
     score_of: ScoreOf = None,
+    decision: Decision = None,
     trees: Trees = 100,
     depth: Depth = 4,
     seed: Seed = 0,
     solver: Solver = "auto",
     time_limit: TimeLimit = 60.0,
+    alternatives: Annotated[
+        int,
+        typer.Option(min=1, help="Number of truly different answers, and a table of few changes."),
+    ] = 1,
     menu: Annotated[bool, typer.Option(help="Show what each level of robustness costs.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with full precision.")] = False,
     plot: Annotated[
@@ -111,12 +131,12 @@ def explain(
         raise BadInput("--training and --label must be used together")
     if joint and not certify:
         raise BadInput("--joint needs --certify")
-    check_cutoff(cutoff, score_of)
+    check_cutoff(cutoff, score_of, decision)
     if (row is None) == (customer is None):
         raise BadInput("Missing option '--row'." if row is None else "use either --id or --row, not both")
     measured = (20 if training else 0) if forests is None else forests
     request = Request(
-        tuple(alpha or [0.05]),
+        tuple(alpha or ()),
         naive,
         target,
         seed,
@@ -129,6 +149,9 @@ def explain(
         joint,
         cutoff,
         score_of,
+        alternatives,
+        decision,
+        tuple(margin or ()),
     )
     with at_once(), reporting_bad_input():
         if model is not None and customers is not None:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from robustcf.forest.decision import RULES
+
 from ..inputs.errors import BadInput
 
 Trees = Annotated[int, typer.Option(min=1, help="Number of trees in the forest.")]
@@ -26,6 +28,12 @@ ScoreOf = Annotated[
     str | None,
     typer.Option(help="Label whose score must be at most the cut-off, such as that of a default."),
 ]
+Decision = Annotated[
+    str | None,
+    typer.Option(
+        help="With more than two classes: plurality (the highest score wins; default) or one-against-rest."
+    ),
+]
 Config = Annotated[
     str, typer.Argument(metavar="CONFIG", help="A TOML file; docs/jobs.md lists its settings.")
 ]
@@ -37,8 +45,12 @@ Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of this machine to u
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or a URI.")]
 
 
-def check_cutoff(cutoff: float | None, score_of: str | None) -> None:
-    """Raise BadInput unless the two options fit together."""
+def check_cutoff(cutoff: float | None, score_of: str | None, decision: str | None = None) -> None:
+    """Raise BadInput unless the options of the decision fit together."""
+    if decision is not None and decision not in RULES:
+        raise BadInput(f"--decision is {decision!r}; choose {' or '.join(RULES)}")
+    if decision == "plurality" and cutoff is not None:
+        raise BadInput("--decision plurality has no --cutoff; leave one of the two out")
     if cutoff is not None and not 0 < cutoff < 1:
         raise BadInput(f"--cutoff is {cutoff}; it must lie strictly between 0 and 1")
     if score_of is not None and cutoff is None:

@@ -8,7 +8,7 @@ import typer
 
 from ..inputs.errors import BadInput, one_line, reporting_bad_input, reporting_failures
 from ..terminal.printable import escaped, printable
-from .options import Address, Cutoff, ScoreOf, Seed, TrustPickle, check_cutoff
+from .options import Address, Cutoff, Decision, ScoreOf, Seed, TrustPickle, check_cutoff
 
 
 def schema(
@@ -57,6 +57,7 @@ def validate(
     voting: Annotated[str, typer.Option(help="Voting of the forest: soft or hard.")] = "soft",
     cutoff: Cutoff = None,
     score_of: ScoreOf = None,
+    decision: Decision = None,
     certify: Annotated[
         bool,
         typer.Option(
@@ -84,7 +85,7 @@ def validate(
         raise BadInput(f"--voting is {voting!r}; choose soft or hard")
     if not 0 < alpha <= 0.5:
         raise BadInput(f"--alpha is {alpha}; it must lie in (0, 0.5]")
-    check_cutoff(cutoff, score_of)
+    check_cutoff(cutoff, score_of, decision)
     if delta is not None and not certify:
         raise BadInput("--delta needs --certify")
     if joint and not certify:
@@ -104,7 +105,7 @@ def validate(
             PointsRequest(
                 points, forest, schema, target, output, point_id, alpha,
                 "hard" if voting == "hard" else "soft",
-                rows, Validation(count, scenarios), seed, threads, certifying, cutoff, score_of,
+                rows, Validation(count, scenarios), seed, threads, certifying, cutoff, score_of, decision,
             ),
             address,
         )  # fmt: skip

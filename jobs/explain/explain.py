@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +17,35 @@ from rich.console import Console
 from rich.text import Text
 
 from robustcf import (
+    Blockers,
     Certified,
     Counterfactual,
     DirectSAA,
     Explainer,
     FreshForests,
+    Margin,
     Method,
     Naive,
+    Region,
+    blockers_of,
+    region_of,
     train_fresh,
 )
+from robustcf.forest.decision import rule_of
 from robustcf.forest.forest import Label
 from robustcf.judge import DecidingJudge
-from robustcf.show import as_record
+from robustcf.show import as_record, blocking_text, region_text
 
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..run.fresh import check_training_rows
 from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
-from ..validate.forests import TrainingRows, check_trainable
+from ..validate.forests import TrainingRows, check_trainable, train_again
 from .customer import CustomerWithModel
+from .options import Options, options_of, print_options, record_of
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
+SCORES = (0.6, 0.7, 0.8, 0.9)  # of the menu of a boosted model, which has no α
 PICTURES = (".png", ".svg", ".pdf")
 MOST_THREADS = 8
 
@@ -45,7 +54,7 @@ MOST_THREADS = 8
 class Request:
     """The options of the command line."""
 
-    alphas: tuple[float, ...] = (0.05,)
+    alphas: tuple[float, ...] = ()  # without any: 0.05, and for a boosted model what flips the decision
     naive: bool = False
     target: str | None = None
     seed: int = 0
@@ -58,6 +67,9 @@ class Request:
     joint: bool = False
     cutoff: float | None = None
     score_of: str | None = None
+    alternatives: int = 1
+    decision: str | None = None
+    margins: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,9 @@ class Explained:
     answers: list[Counterfactual]
     menu: list[Counterfactual]
     measured: dict[int, tuple[int, int]] = field(default_factory=dict)
+    options: list[Options] = field(default_factory=list)
+    blockers: dict[int, Blockers] = field(default_factory=dict)
+    regions: dict[int, Region] = field(default_factory=dict)
 
     def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
         """Return how many retrained forests accept the answer, and how many there are."""
@@ -93,21 +108,26 @@ def run(customer: CustomerWithModel, request: Request, as_json: bool) -> None:
 def explain(customer: CustomerWithModel, request: Request) -> Explained:
     """Solve all methods in one grid, which shares their bounds, then retrain forests."""
     with reporting_bad_input(ValueError):
-        asked: list[Method] = [Naive()] if request.naive else []
-        asked += [DirectSAA(alpha) for alpha in request.alphas]
-        certified = [Certified(alpha) for alpha in request.alphas] if request.certify else []
+        boosted = customer.forest.boosting is not None
+        alphas = request.alphas or (() if boosted or request.margins else (0.05,))
+        asked: list[Method] = [Naive()] if request.naive or (boosted and not request.margins) else []
+        asked += [Margin(score) for score in request.margins]
+        asked += [DirectSAA(alpha) for alpha in alphas]
+        certified = [Certified(alpha) for alpha in alphas or (0.05,)] if request.certify else []
         if request.joint:
             certified = [method.shared_by(len({*certified})) for method in certified]
         asked += certified
         menu: list[Method] = []
         if request.menu or request.plot is not None:
-            menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *request.alphas}, reverse=True))]
+            menu = [Naive(), *(DirectSAA(alpha) for alpha in sorted({*MENU, *alphas}, reverse=True))]
+            if boosted:
+                menu = [Naive(), *map(Margin, sorted({*SCORES, *request.margins}))]
         methods = list(dict.fromkeys([*asked, *menu]))
         for method in methods:
             method.check_forest("soft", len(customer.forest.classes))
         target = None if request.target is None else _label(customer, request.target)
-        if request.cutoff is not None:
-            customer = _decided_at(customer, target, request.cutoff, request.score_of)
+        if request.cutoff is not None or request.decision is not None:
+            customer = _decided_at(customer, target, request)
         explainer = Explainer(
             customer.forest,
             customer.schema,
@@ -125,19 +145,21 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
         if cf.status == "invalid_input":
             raise BadInput(f"{customer.title}: {cf.reason}")
     done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
+    done = replace(done, options=options_of(explainer, customer.row, done.answers, request.alternatives))
+    done = replace(done, blockers=_blockers(done, request.time_limit), regions=_regions(done))
     if request.forests:
-        done = replace(done, measured=_measured(customer, list(found.values()), request))
+        shown = [*found.values(), *(cf for some in done.options for cf in some.alternatives)]
+        done = replace(done, measured=_measured(customer, shown, request))
     return done
 
 
-def _decided_at(
-    customer: CustomerWithModel, target: Label | None, cutoff: float, score_of: str | None
-) -> CustomerWithModel:
+def _decided_at(customer: CustomerWithModel, target: Label | None, asked: Request) -> CustomerWithModel:
     """Return the customer with the decision that the command line asks for."""
     if target is None:
-        raise BadInput("--cutoff needs --target, the label that is decided for at this score")
-    named = None if score_of is None else _label(customer, score_of)
-    forest = customer.forest.decided_at(target, cutoff, score_of=named)
+        option = "--decision" if asked.cutoff is None else "--cutoff"
+        raise BadInput(f"{option} needs --target, the label that is decided for")
+    named = None if asked.score_of is None else _label(customer, asked.score_of)
+    forest = customer.forest.deciding(target, asked.cutoff, named, rule_of(asked.decision))
     judge = None if customer.judge is None else DecidingJudge(customer.judge, forest)
     return replace(customer, forest=forest, judge=judge)
 
@@ -175,7 +197,8 @@ def _measured(
     customer: CustomerWithModel, answers: Sequence[Counterfactual], request: Request
 ) -> dict[int, tuple[int, int]]:
     """Count the retrained forests that accept each point."""
-    from robustcf.validate import derive_seed, retrain, validity
+    from robustcf.forest.boosted.read import refits_identically
+    from robustcf.validate import derive_seed, validity
 
     if customer.training is None:
         raise BadInput("--forests needs the model's training rows; name them with --training and --label")
@@ -186,10 +209,12 @@ def _measured(
     threads = min(MOST_THREADS, os.cpu_count() or 1)
     points = np.array([cf.encoded for cf in reached])
     agreed = np.zeros(len(reached), dtype=np.int64)
+    rows = TrainingRows(X, y, np.arange(len(y)))
+    scenario = "bootstrap" if refits_identically(customer.forest.estimator) else "same-data"
     with reporting_bad_input():
         for k in range(request.forests):
-            seed = derive_seed(request.seed, "validation", "same-data", k)
-            again = retrain(customer.forest, X, y, seed, threads=threads)
+            seed = derive_seed(request.seed, "validation", scenario, k)
+            again = train_again(customer.forest, rows, scenario, seed, threads)
             agreed += validity([again], points, [cf.target for cf in reached if cf.target is not None])[:, 0]
     return {id(cf): (int(n), request.forests) for cf, n in zip(reached, agreed, strict=True)}
 
@@ -204,6 +229,14 @@ def _print(done: Explained) -> None:
         print_counterfactual(out, done.explainer, customer.row, cf)
         if cf.works:
             out.print(_robustness(done, cf))
+        if (region := done.regions.get(id(cf))) is not None:
+            lines = "; ".join(region_text(done.customer.schema, region))
+            out.print(Text(f"✓ the decision stays, proved: {lines}", style="green"))
+        if (found := done.blockers.get(id(cf))) is not None:
+            for line in blocking_text(found):
+                out.print(Text(line))
+    for some in done.options:
+        print_options(out, done.explainer, customer.row, some, lambda cf: _robustness(done, cf))
     if done.menu and first.status != "already_favourable":
         _print_menu(out, done)
     out.print()
@@ -225,6 +258,8 @@ def _note(answers: Sequence[Counterfactual]) -> str:
 
 def _robustness(done: Explained, cf: Counterfactual) -> str:
     words = f"validity: predicted {_share(cf.predicted_validity)} (optimistic, from this forest alone)"
+    if done.explainer.forest.boosting is not None:
+        words = "validity: not predicted for a boosted model"
     agreed = done.agreed(cf)
     return words if agreed is None else f"{words}; measured {agreed[0]} of {agreed[1]} retrained forests"
 
@@ -258,7 +293,11 @@ def _record(done: Explained) -> dict[str, Any]:
     return {
         **customer.facts,
         "decision": customer.decision,
-        "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
+        "answers": [
+            as_record(cf) | _validities(done, cf) | _blocking(done.blockers.get(id(cf)))
+            for cf in done.answers
+        ],
+        **{"options": [record_of(some, partial(_validities, done)) for some in done.options] or None},
         "menu": [
             {
                 "method": cf.method.name,
@@ -283,6 +322,26 @@ def _validities(done: Explained, cf: Counterfactual) -> dict[str, float | None]:
     }
 
 
+def _blockers(done: Explained, time_limit: float) -> dict[int, Blockers]:
+    """Return what blocks each answer without recourse."""
+    stuck = [cf for cf in done.answers if cf.status == "no_recourse" and cf.method.has_alternatives]
+    row = done.customer.row
+    return {
+        id(cf): blockers_of(done.explainer.for_method(cf.method), row, time_limit=time_limit) for cf in stuck
+    }
+
+
+def _regions(done: Explained) -> dict[int, Region]:
+    """Return how far the customer may overshoot each answer."""
+    working = [cf for cf in done.answers if cf.works and cf.method.has_alternatives]
+    found = {id(cf): region_of(done.explainer, done.customer.row, cf) for cf in working}
+    return {key: region for key, region in found.items() if region is not None}
+
+
+def _blocking(found: Blockers | None) -> dict[str, Any]:
+    return {} if found is None else {"blockers": {"status": found.status, "constraints": found.words}}
+
+
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
@@ -293,6 +352,8 @@ def _draw(done: Explained, path: str) -> str:
     from robustcf.report.figures_trajectory import trajectory_figure
 
     steps = [cf for cf in done.menu if cf.method.alpha is not None]
+    if not steps:
+        return f"{path}: not written, because the plot is over α, which a boosted model has not"
     if not any(cf.works for cf in steps):
         return f"{path}: not written, because no answer has a change that works"
     steps.sort(key=lambda cf: 1.0 - float(cf.method.alpha or 0.0))

@@ -22,16 +22,21 @@ from robustcf.pipeline.read import ReadModel, read_model
 from robustcf.support.documents import DocumentError, parse_toml
 
 from ..run.forests import open_forest
+from .boosted_file import BOOSTED, load_boosted
 from .config import Model, Training
 from .errors import BadInput, one_line
 from .secrets import without_secrets
 from .tables import read_table
 from .uri import is_local, open_filesystem
 
-FILES = (".skops", ".joblib", ".pkl", ".pickle")
+FILES = (".skops", ".joblib", ".pkl", ".pickle", *BOOSTED)
 # Types allowed in a skops file beyond those that skops trusts: they hold data or name other types.
 ALLOWED = {
     "builtins.object",
+    "collections.OrderedDict",
+    "functools.partial",
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
     "numpy.dtype",
     "numpy.floating",
     "numpy.generic",
@@ -44,6 +49,7 @@ ALLOWED = {
     "sklearn.calibration._TemperatureScaling",
     "sklearn.compose._column_transformer._RemainderColsList",
     "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.metrics._scorer._CurveScorer",
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.metrics._scorer._Scorer",
@@ -52,6 +58,9 @@ ALLOWED = {
     "sklearn.utils._bunch.Bunch",
     "sklearn.utils._metadata_requests.MetadataRequest",
     "sklearn.utils._metadata_requests.MethodMetadataRequest",
+    "sklearn.utils.validation.check_array",
+    "xgboost.core.Booster",
+    "xgboost.sklearn.XGBClassifier",
 }
 # Functions by which a tuned threshold was chosen; nothing calls them here.
 SCORES = ("sklearn.metrics._classification.", "sklearn.metrics._ranking.")
@@ -126,6 +135,8 @@ def _loaded(content: bytes, shown: str, trust_pickle: bool, warn: bool = False) 
         warnings.simplefilter("always")
         if _is_skops(content):
             model = _load_skops(content, shown)
+        elif shown.lower().endswith(BOOSTED):
+            model = load_boosted(content, shown)
         elif trust_pickle:
             model = _load_pickle(content, shown)
         else:
@@ -170,9 +181,7 @@ def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, S
     if opened.read is not None and training is not None and not is_whole(model.schema, opened.read):
         data = raw_rows(training.data, opened.read)
     schema = opened.schema(model.schema, data)
-    if model.cutoff is None:
-        return opened.forest, schema, opened.file
-    forest = opened.forest.decided_at(model.favourable, model.cutoff, score_of=model.score_of)
+    forest = opened.forest.deciding(model.favourable, model.cutoff, model.score_of, model.decision)
     return forest, schema, opened.file and replace(opened.file, decision=forest.decision)
 
 

@@ -32,7 +32,7 @@ HEAD = """\
 #   at_most_up, forbidden, cost_table, [[link]], max_changes: see docs/constraints.md
 #   low, high: the range that counts as distance 1; without bounds, it also limits the search
 """
-CODING = ("transform", "codes", "missing")
+CODING = ("transform", "codes", "missing", "other")
 WIDTH = 100
 # Words in a column's name which say that customers cannot change it, or that no advice should ask for it.
 # Only whole words count: "age" is a word of "customer_age" but not of "mortgage".
@@ -192,7 +192,9 @@ def _price(feature: Feature) -> str:
 
 
 def _gone(feature: Feature) -> str:
-    return f"{feature.missing!r} stands for a missing value" if feature.missing is not None else ""
+    words = [f"{feature.missing!r} stands for a missing value"] if feature.missing is not None else []
+    words += [f"{feature.other!r} for any other word"] if feature.other is not None else []
+    return ", ".join(words)
 
 
 def advised_action(feature: Feature) -> Literal["fixed", "increase"] | None:

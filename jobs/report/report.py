@@ -14,7 +14,6 @@ from robustcf.report.content import AlarmLine, Doubts, Population, Since, Surviv
 from robustcf.report.method_line import Estimate
 from robustcf.schema.schema import Schema, SchemaError
 from robustcf.stats import wilson
-from robustcf.support.documents import parse_json
 
 from ..cluster.tasks import Tasks
 from ..inputs.errors import BadInput, TaskFailed
@@ -24,6 +23,7 @@ from ..run.planned import readable_shards
 from ..run.rows import Key
 from ..terminal.progress import stage
 from .groups import differences
+from .model import decision_of, is_fully_grown
 from .parts import MethodCounts, PopulationCounts, PopulationKey, ReportParts
 from .people import customers, failed_rows, slow_rows
 from .rows import look_at
@@ -81,7 +81,7 @@ def _content(
     names = {place: _name(place, several) for place in sorted(found.populations)}
     config = manifest.get("config", {})
     cohorts = config.get("customers", {}).get("cohort", ())
-    n_classes, decision = _decision(run)
+    decision, grown = decision_of(run), is_fully_grown(run)
     sweep = manifest["kind"] == "sweep"
     populations = tuple(
         population(
@@ -91,10 +91,10 @@ def _content(
             summary,
             schemas.of(p[0]),
             cohorts,
-            n_classes,
             sweep,
             decision,
             None if sweep else differences(run, watched_in(found.populations[p])),
+            grown,
         )
         for p in sorted(found.populations)
     )
@@ -127,24 +127,6 @@ def _alarms(run: RunFolder) -> tuple[AlarmLine, ...]:
         return ()
     kept = (alarm for alarm in found.alarms if alarm.state == "ok")
     return tuple(AlarmLine(alarm.state, alarm.text) for alarm in (*found.broken, *kept))
-
-
-def _decision(run: RunFolder) -> tuple[int, str | None]:
-    """Return the number of classes of the run's forest, and its cut-off as a sentence.
-
-    A sweep stores no forest. It has two classes and no cut-off.
-    """
-    if not run.exists("forest/forest.json"):
-        return 2, None
-    try:
-        head = parse_json(run.read("forest/forest.json").decode())
-        classes, stored = head["classes"], head.get("decision")
-        if stored is None:
-            return len(classes), None
-        label, words = classes[stored["class"]][1], "more than" if stored["strict"] else "at least"
-        return len(classes), f"The model decides for {label} at a score of {words} {stored['cutoff']:g}."
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise BadInput(f"{run.showing('forest/forest.json')}: does not describe a forest") from None
 
 
 def _name(place: PopulationKey, several: bool) -> str:

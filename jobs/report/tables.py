@@ -109,17 +109,16 @@ def population(
     summary: Summary,
     schema: Schema | None,
     cohorts: Sequence[str] = (),
-    n_classes: int = 2,
     experiment: bool = False,
     decision: str | None = None,
     differences: Differences | None = None,
+    fully_grown: bool = False,
 ) -> Population:
     """Return one population of the report."""
     denied = facts.seen - facts.favourable - facts.invalid
     least = "an answer to the mildest method"
     if _has_naive(facts):
-        flips = n_classes == 2
-        least = "any change that flips the decision" if flips else "any change with a score of at least 1/2"
+        least = "any change that flips the decision"
     best = headline(facts)
     lines = tuple(
         _method(place, key, m, denied, summary) for key, m in sorted(facts.methods.items(), key=rank)
@@ -139,10 +138,10 @@ def population(
         levers=tuple(_levers(facts, schema)),
         groups=tuple(groups),
         groups_left_out=left_out,
-        n_classes=n_classes,
         means_of_all_points=experiment,
         decision=decision,
         differences=differences,
+        fully_grown=fully_grown,
     )
 
 

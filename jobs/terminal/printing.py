@@ -51,8 +51,8 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
     from robustcf.show import certificate_text, change_rows, demand, rounded_changes, verdict
 
     out.print()
-    n_classes = len(explainer.forest.classes)
-    out.print(Text.assemble((cf.method.title, "bold"), (f"  {demand(cf, n_classes)}", "dim")))
+    title = f"Alternative {cf.alternative}" if cf.alternative else cf.method.title
+    out.print(Text.assemble((title, "bold"), (f"  {demand(cf)}", "dim")))
     if cf.works and cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):
@@ -63,7 +63,7 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
             f"score {cf.score_before:.3f} → {cf.score:.3f} · distance {cf.distance:.4f} · {cf.seconds:.3f} s"
         )
     mark, colour = MARKS.get(cf.status, ("!", "red"))
-    out.print(Text(f"{mark} {verdict(cf, n_classes)}", style=colour))
+    out.print(Text(f"{mark} {verdict(cf)}", style=colour))
     if (said := certificate_text(cf)) is not None:
         holds = cf.certificate is not None and cf.certificate.certified
         out.print(Text(f"{'✓' if holds else '!'} {said}", style="green" if holds else "yellow"))

@@ -13,7 +13,15 @@ import pyarrow as pa
 from robustcf import Forest, Schema
 from robustcf.methods.answer_key import training_digest
 from robustcf.schema.encode import encode, read_rows
-from robustcf.validate import Scenario, build_estimator, derive_seed, retrain, training_rows, validity
+from robustcf.validate import (
+    Scenario,
+    build_estimator,
+    check_scenario,
+    derive_seed,
+    retrain,
+    training_rows,
+    validity,
+)
 
 from ..cluster.tasks import Tasks
 from ..inputs.config import Training, Validation
@@ -60,6 +68,7 @@ def check_trainable(forest: Forest, scenarios: Sequence[str]) -> None:
     """Raise a `ForestError` if the forest lacks what is needed to retrain it."""
     for name in scenarios:
         build_estimator(forest.estimator, 0, Scenario.parse(name).n_trees)
+        check_scenario(forest, name)
 
 
 def load_training(training: Training, schema: Schema, forest: Forest) -> TrainingRows:
@@ -136,7 +145,9 @@ def score_shard(
 ) -> tuple[Published, int]:
     """Score every point of a shard with all forests and publish the table."""
     parts = [VALIDATION.empty_table()]
-    for block in read_blocks(run, "counterfactuals", shard, [*KEYS, "target", "point"], BLOCK):
+    for block in read_blocks(
+        run, "counterfactuals", shard, [*KEYS, "target", "point"], BLOCK, alternatives=True
+    ):
         table = block.filter(block["point"].is_valid())
         if len(table):
             parts += score_table(table, forests, scenarios)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from robustcf import Forest
 from robustcf.assess import assess_encoded
+from robustcf.forest.decision import rule_of
 from robustcf.forest.forest import Label, Voting
 from robustcf.methods.thresholds import DirectSAA
 from robustcf.schema.encode import encode, read_rows
@@ -79,6 +80,7 @@ class PointsRequest:
     certifying: Certifying | None = None
     cutoff: float | None = None
     score_of: str | None = None
+    decision: str | None = None
 
     @property
     def scenarios(self) -> Scenarios:
@@ -97,9 +99,8 @@ def validate_points(request: PointsRequest, address: str | None = None) -> tuple
     with reporting_bad_input(ValueError):
         forest, schema = open_forest(request.forest), read_schema(request.schema)
         target = label_of(forest, request.target)
-        if request.cutoff is not None:
-            named = None if request.score_of is None else label_of(forest, request.score_of)
-            forest = forest.decided_at(target, request.cutoff, score_of=named)
+        named = None if request.score_of is None else label_of(forest, request.score_of)
+        forest = forest.deciding(target, request.cutoff, named, rule_of(request.decision))
         method = DirectSAA(request.alpha)
         if request.training is not None:
             check_trainable(forest, request.validation.scenarios)
@@ -198,7 +199,7 @@ def _scored(
             "flips": bool(found["valid_now"][k]),
             "score": float(found["score"][k]),
             "alpha": method.alpha,
-            "cutoff": cutoff.score,
+            "cutoff": None if forest.by_plurality else cutoff.score,
             "threshold": method.threshold(len(forest), cutoff),
             "reaches": bool(passes[k]),
             "least_alpha": float(least[k]),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from robustcf.schema.encode import read_rows
 from robustcf.schema.schema import Schema
-from robustcf.support.tolerances import SCORE_ROUNDING, TIE_MARGIN
+from robustcf.support.tolerances import TIE_MARGIN
 from robustcf.verify import Findings, Trees
 from robustcf.verify.findings import MOST_SHOWN, short
 from robustcf.verify.reading import encode_rows
@@ -182,7 +182,7 @@ class CustomerTable:
         self._note(plan, "keys/ has the digest of a different row", both[(row != found["row"]).to_numpy()])
         unlike = (run["kind"] != run["least"]).to_numpy()
         self._note(plan, "the methods disagree on whether the customer was turned down", both[unlike])
-        tied = (found["lead"].abs() < TIE_MARGIN).to_numpy()
+        tied = (found["lead"].abs() < max(TIE_MARGIN, self.trees.rounding)).to_numpy()
         for kind, words in enumerate(_KINDS):
             wrong = (found["kind"] == kind) & (run["kind"] != kind)
             near = tied & (run["kind"] != INVALID).to_numpy()
@@ -190,7 +190,7 @@ class CustomerTable:
             self._note(plan, f"should be {words} according to the customer's row", misfits)
         moved = (run["origin"] != 0) & (run["origin"] != found["origin"]) & (found["kind"] != INVALID)
         self._note(plan, "the changes do not start from the customer's row", both[moved.to_numpy()])
-        rounding = SCORE_ROUNDING * (len(self.trees) + 1)
+        rounding = self.trees.rounding
         off = (run["score"] - found["score"]).abs() > rounding
         self._note(plan, "score_before is not the score of the customer's row", both[off.to_numpy()])
         other = (run["cohort"] != found["cohort"]) | (run["cohort_least"] != found["cohort"])

@@ -21,6 +21,18 @@ def next_float32_above(thresholds: np.ndarray) -> np.ndarray:
     return above.astype(np.float64)
 
 
+def next_above(thresholds: np.ndarray, wide: bool) -> np.ndarray:
+    """Return the least float64 (if rows are compared as such) or float32 above each threshold."""
+    return np.nextafter(thresholds, np.inf) if wide else next_float32_above(thresholds)
+
+
+def next_below(numbers: np.ndarray, wide: bool) -> np.ndarray:
+    """Return the greatest float64 or float32 below each number, as in `next_above`."""
+    kind = np.float64 if wide else np.float32
+    below: np.ndarray = np.nextafter(numbers.astype(kind), kind(-np.inf)).astype(np.float64)
+    return below
+
+
 def join_trees(trees: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Concatenate single trees, whose nodes are numbered from 0."""
     sizes = [len(tree["left"]) for tree in trees]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robustcf.forest.arrays import ForestError
+from robustcf.forest.boosted.read import check_margins
 from robustcf.support.tolerances import CLASS_FRACTIONS
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ def check_trees(forest: Forest, arrays: Sequence[str]) -> None:
         raise ForestError(f"a node splits on a column outside 0..{forest.n_features - 1}")
     if np.isnan(forest.threshold[inner]).any():
         raise ForestError("a split threshold is not a number")
+    if forest.boosting is not None:
+        check_margins(forest)
+        return
     p = forest.probabilities
     if not (
         np.isfinite(p).all()

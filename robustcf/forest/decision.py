@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -11,6 +11,15 @@ from robustcf.thresholds import Cutoff
 
 Voting = Literal["soft", "hard"]
 Label = str | int | float | bool
+Rule = Literal["plurality", "one-against-rest"]  # how one of several classes wins
+RULES: tuple[str, ...] = get_args(Rule)
+
+
+def rule_of(name: str | None) -> Rule | None:
+    """Return a name from a file or the command line as a rule; another name raises a ValueError."""
+    if name is None or name in RULES:
+        return cast("Rule | None", name)
+    raise ValueError(f"decision is {name!r}; choose among {', '.join(RULES)}")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from robustcf.forest.arrays import ForestError
+from robustcf.forest.boosted.link import Boosting
 from robustcf.forest.forest import _DTYPES, Decision, Forest, Label
 from robustcf.support.documents import decoded, parse_json
 from robustcf.thresholds import Cutoff
@@ -79,6 +81,8 @@ def forest_files(forest: Forest) -> dict[str, bytes]:
         cut = forest.decision.cutoff
         own = forest.class_index(forest.decision.label)
         head["decision"] = {"class": own, "cutoff": cut.score, "strict": cut.strict}
+    if forest.boosting is not None:
+        head["boosting"] = asdict(forest.boosting)
     text = json.dumps(head, indent=2, sort_keys=True) + "\n"
     return {"trees.npz": _packed(forest), "forest.json": text.encode("utf-8")}
 
@@ -113,6 +117,7 @@ def load_forest(source: str | PathLike[str] | Mapping[str, bytes], *, name: str 
             accepts_missing=head["accepts_missing"],
             estimator=head["estimator"],
             decision=_decision(head.get("decision"), classes),
+            boosting=_boosting(head.get("boosting")),
         )
     except (ForestError, IndexError, OverflowError) as error:
         raise ForestError(f"{where}: {error}") from None
@@ -169,8 +174,8 @@ def _read_head(file: BinaryIO, where: str) -> dict[str, Any]:
         raise ForestError(f"{where}: not a JSON file: {error}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ForestError(f"{where}: not a forest of format {FORMAT}")
-    if head.keys() - {"decision"} != _KEYS:
-        odd = sorted((head.keys() - {"decision"}) ^ _KEYS)[0]
+    if head.keys() - {"decision", "boosting"} != _KEYS:
+        odd = sorted((head.keys() - {"decision", "boosting"}) ^ _KEYS)[0]
         raise ForestError(f"{where}: {odd!r} is missing or unknown")
     wanted: dict[str, type] = {
         "classes": list,
@@ -184,6 +189,17 @@ def _read_head(file: BinaryIO, where: str) -> dict[str, Any]:
     if type(head["n_features"]) is not int or not 0 < head["n_features"] < 2**31:
         raise ForestError(f"{where}: 'n_features' is not a positive whole number")
     return head
+
+
+def _boosting(stored: Any) -> Boosting | None:
+    """Return the sum and score of a boosted model; None for a forest."""
+    if stored is None:
+        return None
+    kinds = {"base": float, "scale": float, "single": bool, "wide": bool}
+    right = isinstance(stored, dict) and stored.keys() == kinds.keys()
+    if not right or any(type(stored[name]) is not kind for name, kind in kinds.items()):
+        raise ForestError("'boosting' needs a base, a scale, and whether it is single and wide")
+    return Boosting(**stored)
 
 
 def _labels(pairs: list[Any]) -> tuple[Label, ...]:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from robustcf.forest.arrays import ForestError, leaves_of, sum_in_order
+from robustcf.forest.boosted.link import Boosting
+from robustcf.forest.boosted.read import largest_leaves, library_scores
 from robustcf.forest.check import check_trees
-from robustcf.forest.decision import Decision, Label, Voting, winners
+from robustcf.forest.decision import Decision, Label, Rule, Voting, rule_of, winners
+from robustcf.support.tolerances import SCORE_ROUNDING
 from robustcf.thresholds import MAJORITY, Cutoff, as_cutoff
 
 __all__ = ["Decision", "Forest", "Label", "Voting"]
@@ -50,6 +54,8 @@ class Forest:
         Class name and parameters of the ensemble, for retraining.
     decision : Decision, optional
         The class with a cut-off, and the cut-off. By default the class with the highest score wins.
+    boosting : Boosting, optional
+        For gradient boosting. `probabilities` then has each leaf's margins: -v and v for the two classes.
 
     Examples
     --------
@@ -72,6 +78,7 @@ class Forest:
     accepts_missing: bool = False
     estimator: dict[str, Any] = field(default_factory=dict)
     decision: Decision | None = None
+    boosting: Boosting | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
@@ -99,7 +106,7 @@ class Forest:
 
     @classmethod
     def from_sklearn(cls, model: Any) -> Forest:
-        """Copy a fitted `RandomForest-`, `ExtraTrees-` or `BaggingClassifier` of trees.
+        """Copy a fitted ensemble: scikit-learn's forests and boosting, `XGBClassifier`, `LGBMClassifier`.
 
         Raises
         ------
@@ -114,10 +121,10 @@ class Forest:
 
     @cached_property
     def judge(self) -> Any:
-        """The scikit-learn model itself, or one rebuilt from the arrays."""
+        """The model itself, or a forest rebuilt from the arrays; None for boosting that was stored."""
         from robustcf.forest.sklearn import build_model
 
-        return build_model(self)
+        return None if self.boosting is not None else build_model(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -127,6 +134,8 @@ class Forest:
             "n_features": self.n_features,
             "missing": self.accepts_missing,
         }
+        if self.boosting is not None:
+            head["boosting"] = asdict(self.boosting)
         if self.decision is not None:
             cut = self.decision.cutoff
             head["decision"] = [self.class_index(self.decision.label), cut.score, cut.strict]
@@ -171,6 +180,43 @@ class Forest:
             decision = None
         return self.with_decision(decision)
 
+    def deciding(
+        self,
+        label: Label,
+        cutoff: float | None = None,
+        score_of: Label | None = None,
+        rule: Rule | None = None,
+    ) -> Forest:
+        """Return the forest with the decision that a user asks for, or the forest itself.
+
+        Parameters
+        ----------
+        label, cutoff, score_of
+            As in `decided_at`; without a cut-off, the model's own decision counts.
+        rule : {"plurality", "one-against-rest"}, optional
+            With more than two classes: the highest score wins, as in `predict` (the default without a
+            cut-off), or `label` wins where its score reaches the cut-off (1/2 by default).
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> forest = Forest.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 2]))
+        >>> forest.deciding(2) is forest, forest.deciding(2, rule="one-against-rest").decision.cutoff.score
+        (True, 0.5)
+        """
+        if rule_of(rule) == "plurality" and self.decision is not None:
+            raise ForestError("decision is 'plurality', but the model has a cut-off of its own")
+        if cutoff is None:
+            if score_of is not None:
+                raise ForestError("score_of needs a cutoff; give the score at which the decision changes")
+            against_rest = rule == "one-against-rest" and self.by_plurality
+            return self.decided_at(label, 0.5) if against_rest else self
+        if rule == "plurality":
+            raise ForestError(
+                "a plurality has no cutoff: the highest score decides; leave one of the two out"
+            )
+        return self.decided_at(label, cutoff, score_of=score_of)
+
     def with_decision(self, decision: Decision | None) -> Forest:
         """Return the same trees, judged by the same scikit-learn model, with another decision."""
         changed = replace(self, decision=decision)
@@ -178,11 +224,16 @@ class Forest:
             changed.__dict__["judge"] = self.judge
         return changed
 
+    @property
+    def by_plurality(self) -> bool:
+        """Whether the highest score of more than two classes decides, as in `predict`."""
+        return self.decision is None and len(self.classes) > 2
+
     def winning(self, target: Label) -> Cutoff:
-        """Return the score at which the forest decides for a class.
+        """Return a score at which the forest decides for a class.
 
         Without a cut-off this is half of the votes, and more for every class but the first, which wins
-        ties. With more than two classes it suffices, although a class can win with less.
+        ties. By plurality it suffices, although a class can win with less.
         """
         own = self.class_index(target)
         return Cutoff(0.5, strict=own > 0) if self.decision is None else self._decided_for(target)
@@ -191,12 +242,18 @@ class Forest:
         """Return the cut-off c of p*(N, α, c) for a class: more than half, or the decision's own."""
         return MAJORITY if self.decision is None else self._decided_for(target)
 
+    def shown_cutoff(self, target: Label) -> float:
+        """Return the score at which a class is decided for; NaN by plurality, where no score tells."""
+        return math.nan if self.by_plurality else self.cutoff(target).score
+
     def demanded(self, threshold: Callable[..., float], target: Label) -> float:
         """Return the score τ(N, c) that a method's `threshold` demands for a class.
 
-        A method that knows no cut-off can be used at 1/2.
+        A method that knows no cut-off can be used at 1/2 with two classes.
         """
         cutoff = self.cutoff(target)
+        if self.by_plurality:
+            return threshold(len(self), replace(cutoff, classes=len(self.classes)))
         return threshold(len(self)) if cutoff == MAJORITY else threshold(len(self), cutoff)
 
     def _decided_for(self, target: Label) -> Cutoff:
@@ -220,17 +277,43 @@ class Forest:
                 return i
         raise ForestError(f"the forest has no class {label!r}; its classes are {list(self.classes)}")
 
+    @property
+    def wide(self) -> bool:
+        """Whether rows are compared as float64 numbers, not as float32."""
+        return self.boosting is not None and self.boosting.wide
+
+    @property
+    def floats(self) -> type[np.floating[Any]]:
+        """The numbers that splits compare."""
+        return np.float64 if self.wide else np.float32
+
+    @cached_property
+    def margin_rounding(self) -> float:
+        """How far a boosted margin may lie from the exact sum, as the library computes it."""
+        assert self.boosting is not None
+        return self.boosting.rounding(largest_leaves(self), len(self))
+
+    @property
+    def score_rounding(self) -> float:
+        """How far a score may lie from the exact one because of the order and precision of its sum."""
+        if self.boosting is None:
+            return SCORE_ROUNDING * len(self)
+        return self.boosting.score_rounding(self.margin_rounding)
+
     def leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf (node number) that each row reaches in each tree."""
-        X32 = np.ascontiguousarray(X, dtype=np.float32)
-        if X32.ndim != 2 or X32.shape[1] != self.n_features:
-            raise ForestError(f"rows have shape {X32.shape}, but the forest takes {self.n_features} columns")
+        rows = np.ascontiguousarray(X, dtype=self.floats)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ForestError(f"rows have shape {rows.shape}, but the forest takes {self.n_features} columns")
         return leaves_of(
-            X32, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
+            rows, self.tree_start, self.left, self.right, self.feature, self.threshold, self.missing_left
         )
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return mean class fractions, summed in tree order as in scikit-learn."""
+        """Return mean class fractions, summed in tree order as in scikit-learn, or boosted scores."""
+        if self.boosting is not None:
+            values = self.probabilities[:, 1][self.leaves(X)]
+            return self.boosting.scores(self.boosting.margins(values))
         return sum_in_order(self.leaves(X), self.probabilities) / len(self)
 
     def predict(self, X: np.ndarray, voting: Voting = "soft") -> np.ndarray:
@@ -263,7 +346,10 @@ class Forest:
         """Return the scikit-learn model's scores of all classes and the decided position per row."""
         from robustcf.forest.sklearn import judge_rows
 
-        scores = judge_rows(self.judge, X, voting)
+        if self.boosting is not None:
+            scores = self.predict_proba(X) if self.judge is None else library_scores(self.judge, X)
+        else:
+            scores = judge_rows(self.judge, X, voting)
         return scores, self.decide(scores, voting)
 
 

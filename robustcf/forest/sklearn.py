@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from robustcf.forest.arrays import ForestError, join_trees
+from robustcf.forest.boosted.read import LIBRARY_CLASSES, is_boosted, read_boosted
 
 if TYPE_CHECKING:
     from robustcf.forest.forest import Forest, Voting
@@ -23,6 +25,8 @@ SUPPORTED = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier, De
 
 def read_model(model: Any) -> dict[str, Any]:
     """Return the arguments of `Forest` for a fitted ensemble."""
+    if is_boosted(model):
+        return read_boosted(model)
     if not isinstance(model, SUPPORTED):
         raise ForestError(unsupported(type(model).__name__))
     try:
@@ -49,7 +53,7 @@ def read_model(model: Any) -> dict[str, Any]:
 
 def unsupported(name: str) -> str:
     """Return the message about a model that cannot be explained: what it is, and what to use instead."""
-    names = ", ".join(c.__name__ for c in SUPPORTED)
+    names = ", ".join([*(c.__name__ for c in SUPPORTED), *LIBRARY_CLASSES])
     return (
         f"cannot explain a {name}; supported models are {names}, alone, as the last step of a Pipeline, or "
         "inside a threshold, calibration or search; train one of these (see docs/your-own-model.md)"
@@ -98,6 +102,34 @@ def _storable_parameters(model: Any) -> dict[str, Any]:
         elif isinstance(value, dict) and all(isinstance(v, int | float) for v in value.values()):
             storable[name] = [[k.item() if isinstance(k, np.generic) else k, v] for k, v in value.items()]
     return storable
+
+
+def fully_grown(estimator: Mapping[str, Any]) -> bool:
+    """Whether nothing limits the growth of the trees of a stored estimator, as by default.
+
+    >>> fully_grown({"class": "RandomForestClassifier", "parameters": {"max_depth": None}})
+    True
+    >>> fully_grown({"class": "RandomForestClassifier", "parameters": {"max_depth": 4}})
+    False
+    """
+    if estimator.get("class") not in {kind.__name__ for kind in SUPPORTED}:
+        return False
+    given = estimator.get("parameters")
+    given = given if isinstance(given, dict) else {}
+    if estimator["class"] == "BaggingClassifier" and isinstance(inner := given.get("estimator"), dict):
+        return fully_grown(inner)
+    return all(given.get(name, free) == free for name, free in _UNLIMITED.items())
+
+
+_UNLIMITED = {
+    "max_depth": None,
+    "max_leaf_nodes": None,
+    "min_samples_leaf": 1,
+    "min_samples_split": 2,
+    "min_impurity_decrease": 0.0,
+    "min_weight_fraction_leaf": 0.0,
+    "ccp_alpha": 0.0,
+}
 
 
 def build_model(forest: Forest) -> RandomForestClassifier:

@@ -7,7 +7,7 @@ from robustcf.methods.certified.method import Certified
 from robustcf.methods.isolation.method import IsolationForest
 from robustcf.methods.lof.method import LocalOutlierFactor
 from robustcf.methods.robx.method import RobX
-from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Naive, RobustSAA
+from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Margin, Naive, RobustSAA
 
 __all__ = [
     "Certified",
@@ -15,6 +15,7 @@ __all__ = [
     "DirectSAA",
     "IsolationForest",
     "LocalOutlierFactor",
+    "Margin",
     "Method",
     "Naive",
     "RobX",

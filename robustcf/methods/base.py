@@ -40,6 +40,7 @@ class Method:
     needs_training: ClassVar[bool] = False
     proves: ClassVar[bool] = True  # False for heuristics, which prove nothing
     promises: ClassVar[bool] = False  # whether it aims at robustness against retraining
+    independent: ClassVar[bool] = False  # whether its threshold holds only for independently trained trees
     voting: Voting | None = None  # the votes it counts; None means the explainer's
     design: Design | None = None  # the fresh forests that it needs
     joint: bool = False  # whether the certificates of all customers hold together, see `Certified`
@@ -81,6 +82,11 @@ class Method:
     def family_key(self) -> Hashable:
         """Return the key of the family; methods with equal keys are solved together."""
         return ("thresholds", self.voting)
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether every point with the score is an answer, so that alternatives can be found."""
+        return self.family_key() == ("thresholds", self.voting)
 
     def check_forest(self, voting: Voting, n_classes: int) -> None:
         """Raise a ValueError if the method does not fit how a forest votes; most methods always do."""
@@ -132,6 +138,22 @@ class Setting:
         return self.training
 
 
+def refuse_dependent_trees(methods: Sequence[Method], forest: Forest, voting: Voting) -> None:
+    """Raise a ValueError if a method does not fit a boosted model, whose trees correct each other."""
+    if forest.boosting is None:
+        return
+    if voting == "hard":
+        raise ValueError("the trees of a boosted model have no votes; use voting = 'soft'")
+    for method in methods:
+        inner = getattr(method, "method", method)
+        if inner.independent or inner.design is not None:
+            raise ValueError(
+                f"{inner.label} needs trees that are trained independently, and the trees of a boosted model "
+                "correct each other; use Naive or Margin, and measure or certify the points by refitting the "
+                "model (docs/your-own-model.md)"
+            )
+
+
 def title(label: str, symbol: str, alpha: float | None, beta: float | None, parameter: float | None) -> str:
     """Return the title of a method with its parameters.
 
@@ -160,7 +182,7 @@ def check_alpha(alpha: float) -> None:
 
 def check_threshold_method(method: Method) -> None:
     """Raise a ValueError unless a method can set the threshold of another one."""
-    if method.needs_training or method.voting is not None:
+    if method.needs_training or method.voting is not None or method.parameter is not None:
         raise ValueError(
             f"method is {type(method).__name__}, which cannot set the threshold; "
             "use Naive, DirectSAA or RobustSAA"

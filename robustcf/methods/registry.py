@@ -16,10 +16,11 @@ from robustcf.methods.certified.method import Certified
 from robustcf.methods.isolation.method import IsolationForest
 from robustcf.methods.lof.method import LocalOutlierFactor
 from robustcf.methods.robx.method import RobX
-from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Naive, RobustSAA
+from robustcf.methods.thresholds import ConvexApproximation, DirectSAA, Margin, Naive, RobustSAA
 
 OWN: tuple[type[Method], ...] = (
     Naive,
+    Margin,
     DirectSAA,
     RobustSAA,
     ConvexApproximation,

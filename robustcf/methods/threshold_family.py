@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,16 @@ import numpy as np
 from robustcf.counterfactual import Status
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.methods.family import Answer, Customer, Tools
-from robustcf.problem.build import build_problem, leaf_votes, score_of, votes_needed
-from robustcf.problem.cells import compile_geometry
+from robustcf.problem.build import (
+    Leads,
+    build_problem,
+    leads,
+    leaf_votes,
+    own_choice,
+    score_of,
+    votes_needed,
+)
+from robustcf.problem.cells import Geometry, compile_geometry
 from robustcf.problem.moves import Moves, moves_of
 from robustcf.problem.problem import Problem
 from robustcf.schema.schema import Schema
@@ -31,25 +40,49 @@ class Thresholds:
         self.forest, self.schema, self.voting = forest, schema, voting
         self.geometry = compile_geometry(forest, schema)
         self.votes = {c: leaf_votes(self.geometry, c, voting) for c in forest.classes}
+        self._leads: dict[tuple[Label, int], Leads] = {}
 
     def demands(self, target: Label, methods: Sequence[Method]) -> list[int]:
         """Return the integer votes that each method needs."""
         taus = [self.forest.demanded(method.threshold, target) for method in methods]
         return [votes_needed(self.geometry, target, self.voting, tau) for tau in taus]
 
-    def problem(self, row: Customer, demand: int) -> tuple[Problem, Moves]:
-        moves = moves_of(self.geometry, row.numbers, row.encoded)
-        return build_problem(self.geometry, moves, self.votes[row.target], demand), moves
+    def leads(self, target: Label, demands: Sequence[int], geometry: Geometry | None = None) -> Leads:
+        """Return the conditions of a plurality; none if every demand is half of the votes or more.
+
+        `geometry` is another one, with more trees.
+        """
+        geometry = geometry or self.geometry
+        half = votes_needed(geometry, target, self.voting, 0.0)
+        if not self.forest.by_plurality or min(demands) >= half:
+            return Leads(np.zeros((0, len(geometry.leaves.node)), dtype=np.int64), ())
+        key = (target, id(geometry))
+        if key not in self._leads:
+            self._leads[key] = leads(geometry, target, self.voting)
+        return self._leads[key]
+
+    def problem(self, row: Customer, *demands: int) -> tuple[Problem, Moves]:
+        """Return the problem of the first demand, with the conditions that the lowest one needs."""
+        moves, more = moves_of(self.geometry, row.numbers, row.encoded), self.leads(row.target, demands)
+        votes = np.vstack([self.votes[row.target], more.votes])
+        return build_problem(self.geometry, moves, votes, demands[0], *more.demand), moves
 
     def answers(self, row: Customer, methods: Sequence[Method], tools: Tools) -> list[Answer]:
         demands = self.demands(row.target, methods)
-        problem, moves = self.problem(row, demands[0])
+        problem, moves = self.problem(row, *demands)
         # Trees with a single outcome were folded into the first demand.
         folded = demands[0] - int(problem.demand[0])
         solutions = solve_grid(problem, [d - folded for d in demands], tools.engine, tools.limits)
-        answers = [answer_of(s, problem, moves, row.numbers) for s in solutions]
+        own = own_choice(self.geometry, moves, problem)
+        answers = [
+            answer_of(without_idle_moves(s, problem, d - folded, own), problem, moves, row.numbers)
+            for s, d in zip(solutions, demands, strict=True)
+        ]
         stuck = [a for a in answers if a.status == "no_recourse"]
         if stuck and tools.wants_best_score:
+            if self.forest.by_plurality:  # the best score counts, whatever the other classes have
+                problem = build_problem(self.geometry, moves, self.votes[row.target], demands[0])
+                folded = demands[0] - int(problem.demand[0])
             self._add_best_score(stuck, problem, moves, row, folded, tools)
         return answers
 
@@ -80,10 +113,10 @@ class Thresholds:
         nearest = solve_grid(problem, [best.votes - rounding], tools.engine, tools.limits)[0]
         if nearest.choice is None:
             return
-        n = len(self.forest)
         for answer in stuck:
-            answer.best_score = score_of(best.votes + folded, n, self.voting)
-            answer.best_score_gap = score_of(best.at_most - best.votes, n, self.voting)
+            answer.best_score = score_of(best.votes + folded, self.forest, row.target, self.voting)
+            possible = score_of(best.at_most + folded, self.forest, row.target, self.voting)
+            answer.best_score_gap = possible - answer.best_score
             answer.numbers = numbers_at(problem, nearest.choice, moves, row.numbers)
             answer.objective, answer.lower_bound = nearest.objective, nearest.lower_bound
             answer.reason = None
@@ -96,6 +129,24 @@ _STATUS: dict[str, Status] = {
     "infeasible": "no_recourse",
     "unknown": "timeout",
 }
+
+
+def without_idle_moves(solution: Solution, problem: Problem, demand: int, own: np.ndarray) -> Solution:
+    """Take back the moves of a solution that cost nothing and are not needed.
+
+    A feature may have moves without a cost (a weight of 0, a cost table). No solver prefers to stay. `demand`
+    is that of the first condition, and `own` the choice that changes nothing.
+    """
+    if solution.choice is None:
+        return solution
+    choice = solution.choice.copy()
+    free = problem.cost[problem.start[:-1] + choice] == 0
+    for f in np.flatnonzero((choice != own) & free):
+        moved, choice[f] = choice[f], own[f]
+        votes = problem.votes_of(choice)
+        if votes[0] < demand or (votes[1:] < problem.demand[1:]).any():
+            choice[f] = moved
+    return replace(solution, choice=choice)
 
 
 def answer_of(solution: Solution, problem: Problem, moves: Moves, numbers: np.ndarray) -> Answer:

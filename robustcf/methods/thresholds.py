@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Naive(Method):
-    """Score of at least the cut-off for the target class (eq. 2b), without robustness.
+    """What flips the decision (eq. 2b), without robustness.
 
-    The cut-off is 1/2 unless the model or the user sets another one. With two classes, this is exactly what
-    the decision needs. With three or more classes it is sufficient but not necessary: the class with the most
-    votes wins, even with less than half. `optimal` and `no_recourse` then refer to the score of 1/2.
-    `predict` may give the target at a nearer point, or where no point has this score.
+    With a cut-off (1/2 for two classes), this is a score of at least the cut-off. With three or more classes,
+    the default is what `predict` does: the target's score must be above that of every other class, which is
+    possible from 1/classes on. With a cut-off of its own (`Explainer(..., decision="one-against-rest")`), one
+    of several classes also needs the cut-off.
 
     >>> Naive().threshold(100)
     0.5
@@ -35,7 +35,37 @@ class Naive(Method):
     parameter = None
 
     def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
-        return as_cutoff(cutoff).score
+        return as_cutoff(cutoff).least
+
+
+@dataclass(frozen=True)
+class Margin(Method):
+    """Score of at least a number that you choose, and what flips the decision.
+
+    Nothing is promised about retrained models. It is for models whose trees are not trained independently
+    (boosting), and for a margin of your own.
+
+    >>> Margin(0.7).threshold(100), Margin(0.7).threshold(100, 0.8)
+    (0.7, 0.8)
+    """
+
+    score: float
+    name = "margin"
+    label = "Margin"
+    symbol = "score"
+    alpha = None
+    beta = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.score <= 1:
+            raise ValueError(f"score is {self.score}; it must lie in (0, 1]")
+
+    @property
+    def parameter(self) -> float:
+        return self.score
+
+    def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
+        return max(self.score, as_cutoff(cutoff).least)
 
 
 @dataclass(frozen=True)
@@ -53,6 +83,7 @@ class DirectSAA(Method):
     name = "direct-saa"
     label = "Direct-SAA"
     promises = True
+    independent = True
     beta = None
     parameter = None
 
@@ -77,6 +108,7 @@ class RobustSAA(Method):
     name = "robust-saa"
     label = "Robust-SAA"
     promises = True
+    independent = True
     parameter = None
 
     def __post_init__(self) -> None:
@@ -103,6 +135,7 @@ class ConvexApproximation(Method):
     name = "convex-approximation"
     label = "Convex approximation"
     promises = True
+    independent = True
     beta = None
     parameter = None
     voting: Voting = "hard"

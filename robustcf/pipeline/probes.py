@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from robustcf.forest.arrays import next_float32_above
+from robustcf.forest.arrays import next_above, next_below
 from robustcf.pipeline.frames import as_series, values_of
 from robustcf.pipeline.steps import Track
 from robustcf.schema.coding import decode_numbers
@@ -86,7 +86,8 @@ def _compare_decisions(read: ReadModel, frame: pd.DataFrame, ours: np.ndarray) -
             f"the model fails on values from its own fit: {type(error).__name__}: {error}"
         ) from None
     expected = read.forest.predict_proba(ours)
-    wrong = (np.abs(scores - expected) > READ_SCORE).any(axis=1)
+    within = max(READ_SCORE, 2 * read.forest.score_rounding)
+    wrong = (np.abs(scores - expected) > within).any(axis=1)
     wrong |= decided != read.forest.predict(ours)
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
@@ -122,8 +123,8 @@ def _values(read: ReadModel, feature: Feature, column: int) -> pd.Series:
     inner = (read.forest.left >= 0) & (read.forest.feature == column)
     edges = np.unique(read.forest.threshold[inner])
     edges = edges[np.abs(edges) < FLOAT32_MAX / 2]  # a split on missingness has an infinite threshold
-    above = next_float32_above(edges)
-    below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+    above = next_above(edges, read.forest.wide)
+    below = next_below(above, read.forest.wide)
     first, last = least_number(feature, above, rounder=False), greatest_number(feature, below, rounder=False)
     direct = decode_numbers(feature.transform or (), np.concatenate([below, edges, above]))
     near = [first, np.nextafter(first, -np.inf), last, np.nextafter(last, np.inf), direct]

@@ -8,7 +8,9 @@ points that are found (`ReadModel.judge`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +26,7 @@ from robustcf.pipeline.frames import as_series, missing_of
 from robustcf.pipeline.judge import PipelineJudge
 from robustcf.pipeline.probes import check_against_model
 from robustcf.pipeline.steps import Track, follow, is_missing
-from robustcf.pipeline.tables import MISSING, changed_tables, is_yes_or_no, kind_of, number_table
+from robustcf.pipeline.tables import MISSING, OTHER, changed_tables, is_yes_or_no, kind_of, number_table
 from robustcf.pipeline.wrapped import Opened, forest_of, opened
 from robustcf.schema.feature import Feature, SchemaError, typed
 from robustcf.schema.schema import Schema
@@ -91,7 +93,7 @@ class ReadModel:
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
         """Encode raw rows with the model's own steps."""
         rows = self._as_fitted(frame)
-        with joblib.parallel_config(backend="sequential"):
+        with joblib.parallel_config(backend="sequential"), _others_are_fine():
             encoded: Any = rows if self.encoder is None else self.encoder.transform(rows)
         dense = encoded.toarray() if hasattr(encoded, "toarray") else np.asarray(encoded)
         return dense.astype(np.float64)
@@ -102,7 +104,8 @@ class ReadModel:
         If the model calibrates scores, these are the scores before calibration.
         """
         rows = self._as_fitted(frame)
-        with joblib.parallel_config(backend="sequential"):  # threads would sum the trees in random order
+        # Threads would sum the trees in random order.
+        with joblib.parallel_config(backend="sequential"), _others_are_fine():
             scores, labels = self.scorer.predict_proba(rows), self.model.predict(rows)
         return scores, np.searchsorted(self.model.classes_, labels)
 
@@ -152,7 +155,7 @@ class ReadModel:
         for name, track in tracks.items():
             column = shown[name]
             if track.encoder is not None:
-                categories[name] = track.categories
+                categories[name] = _with_others(track, len(found[name]))
             elif column is not None and is_yes_or_no(column):
                 categories[name] = (False, True)
         codes = self._probed(categories)
@@ -171,13 +174,14 @@ class ReadModel:
         if codes.shape[1] == 1 and len(values) == 2:
             order = np.argsort(codes[:, 0], kind="stable")
         missing = MISSING if MISSING in values else track.fill if track.fill in values else None
+        real = [v for v in values if v != OTHER or not track.takes_others]
         table: dict[str, Any] = {
             "name": track.name,
-            "kind": kind_of(track, values, codes.shape[1]),
+            "kind": kind_of(track, real, codes.shape[1]),
             "values": [values[k] for k in order],
             "codes": codes[order].tolist(),
         }
-        if table["kind"] == "categorical" and len(values) == 2:
+        if table["kind"] == "categorical" and len(real) == 2:
             table["weight"] = 0.125  # two columns change; together they cost the paper's 1/4
         if table["kind"] == "discrete" and len(values) == 1:
             table["action"] = "fixed"
@@ -186,6 +190,9 @@ class ReadModel:
             literal = column is not None and (column == missing).any()
             if not literal:  # "become missing" is not advice
                 table["allowed"] = [v for v in table["values"] if v != missing]
+        if len(real) < len(values):
+            table["other"] = OTHER
+            table["allowed"] = [v for v in table.get("allowed", table["values"]) if v != OTHER]
         return table
 
     def _probed(self, categories: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
@@ -213,6 +220,22 @@ class ReadModel:
         except Exception:  # an earlier step, or a sparse matrix, does not accept missing values
             return False
         return True
+
+
+@contextmanager
+def _others_are_fine() -> Iterator[None]:
+    """Silence scikit-learn's warning about words that an encoder was not fitted on; the schema has them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Found unknown categories", category=UserWarning)
+        yield
+
+
+def _with_others(track: Track, columns: int) -> Sequence[Any]:
+    """Return an encoder's categories and, if it accepts others, a word that is none of them."""
+    named = [MISSING if is_missing(v) else v for v in track.categories]
+    binary = kind_of(track, named, columns) == "binary"
+    accepts = track.takes_others and not binary and OTHER not in track.categories
+    return [*track.categories, OTHER] if accepts else track.categories
 
 
 def read_model(model: Any) -> ReadModel:

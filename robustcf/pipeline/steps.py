@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from robustcf.schema.coding import Operation
 from robustcf.schema.feature import SchemaError, native
@@ -45,6 +45,7 @@ class Track:
     - `fill`: the value that replaced a missing value before encoding.
     - `observed`: the range that a scaler was fitted on, in original units.
     - `sparse`: whether the column is now part of a sparse matrix.
+    - `takes_others`: whether the encoder accepts words that it was not fitted on.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Track:
     categories: tuple[Any, ...] = ()
     observed: tuple[float, float] | None = None
     sparse: bool = False
+    takes_others: bool = False
 
     @property
     def fills_missing(self) -> bool:
@@ -84,7 +86,10 @@ def follow(step: Any, tracks: Sequence[Track], path: str = "") -> list[Track]:
         if type(step) is kind:
             return [made for i, track in enumerate(here) for made in reader(step, track, i)]
     names = ", ".join(repr(track.name) for track in here[:3]) + (", ..." if len(here) > 3 else "")
-    known = ", ".join(kind.__name__ for kind in _READERS)
+    known = ", ".join(
+        f"{kind.__name__} (without a function)" if kind is FunctionTransformer else kind.__name__
+        for kind in _READERS
+    )
     raise SchemaError(
         f"step {path!r}, column {names}: {type(step).__name__} is not supported; supported steps are {known}"
     )
@@ -174,7 +179,8 @@ def _impute(step: SimpleImputer, track: Track, i: int) -> list[Track]:
 
 
 def _one_hot(step: OneHotEncoder, track: Track, i: int) -> list[Track]:
-    made = replace(_encoded(track, "one-hot", step.categories_[i]), sparse=bool(step.sparse_output))
+    made = _encoded(track, "one-hot", step.categories_[i], accepts=step.handle_unknown != "error")
+    made = replace(made, sparse=bool(step.sparse_output))
     rare = _rare(step, i)
     columns = len(made.categories) - max(len(rare) - 1, 0)
     if step.drop_idx_ is not None and step.drop_idx_[i] is not None:
@@ -191,20 +197,38 @@ def _rare(step: OneHotEncoder, i: int) -> Sequence[Any]:
 
 def _ordinal(step: OrdinalEncoder, track: Track, i: int) -> list[Track]:
     chosen = not (isinstance(step.categories, str) and step.categories == "auto")
-    return [replace(_encoded(track, "graded" if chosen else "ordinal", step.categories_[i]), sparse=False)]
+    gone = any(is_missing(category) for category in step.categories_[i])
+    if gone and math.isnan(float(step.encoded_missing_value)):
+        raise track.fail(
+            "missing categories become NaN, not a code; fill them with a category of their own, such as "
+            "'unknown', before the model"
+        )
+    accepts = step.handle_unknown != "error" and math.isfinite(float(step.unknown_value))
+    made = _encoded(track, "graded" if chosen else "ordinal", step.categories_[i], accepts=accepts)
+    return [replace(made, sparse=False)]
 
 
-def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any]) -> Track:
+def _encoded(track: Track, encoder: Encoder, categories: Sequence[Any], accepts: bool) -> Track:
     if track.encoder is not None:
         raise track.fail("is encoded twice, which is not supported")
     if any(name != "fill" for name, _ in track.operations):
         raise track.fail("is scaled before it is encoded, which is not supported")
-    return replace(track, encoder=encoder, categories=tuple(native(v) for v in categories))
+    known = tuple(native(v) for v in categories)
+    words = all(isinstance(v, str) or is_missing(v) for v in known)  # other types cannot be told apart safely
+    return replace(
+        track, encoder=encoder, categories=known, takes_others=accepts and words and encoder != "graded"
+    )
 
 
 def _unchanged(step: FunctionTransformer, track: Track, i: int) -> list[Track]:
+    if getattr(step.func, "func", None) is check_array:  # in scikit-learn's own boosting: nothing changes
+        return [track]
     if step.func is not None:
-        raise track.fail(f"the function {getattr(step.func, '__name__', step.func)!r} is not supported")
+        name = getattr(step.func, "__name__", step.func)
+        raise track.fail(
+            f"the function {name!r} cannot be followed, only a FunctionTransformer without a function; trees "
+            "need no rising function of one column, so train without it, or apply it to the table first"
+        )
     return [track]
 
 

@@ -15,8 +15,9 @@ from robustcf.schema.feature import SchemaError
 from robustcf.schema.infer import infer_feature
 
 MISSING = "(missing)"  # the category of missing values, if the encoder was fitted on some
+OTHER = "(other)"  # every word that the encoder was not fitted on, if it accepts such words
 MOST_VALUES = 100  # a column with more distinct whole numbers is an amount that moves in steps of 1
-CODING = ("transform", "codes", "missing", "scaling")
+CODING = ("transform", "codes", "missing", "other", "scaling")
 
 
 def kind_of(track: Track, values: Sequence[Any], columns: int) -> str:
@@ -92,11 +93,21 @@ def _merged(table: dict[str, Any], override: Mapping[str, Any], source: str) -> 
         if "codes" in coding:
             merged.setdefault("values", table["values"])
     if "codes" in table and "values" in said:
-        merged["codes"] = _reordered(table, said["values"], source)
+        merged["values"] = _with_other(table, said["values"])
+        merged["codes"] = _reordered(table, merged["values"], source)
+    if "other" in table and "allowed" not in merged:  # no advice leads to a word that the model ignores
+        merged["allowed"] = [v for v in merged["values"] if v != table["other"]]
     if "transform" in table and merged.get("kind") in ("binary", "categorical"):
         merged["codes"] = _codes_of_numbers(merged, source)
         del merged["transform"]
     return merged
+
+
+def _with_other(table: dict[str, Any], listed: Any) -> Any:
+    """Return a file's values and, if the model accepts unknown words and the file is older, `OTHER`."""
+    if "other" not in table or not isinstance(listed, list | tuple) or table["other"] in listed:
+        return listed
+    return [*listed, table["other"]]
 
 
 def _reordered(table: dict[str, Any], listed: Any, source: str) -> list[Any]:

@@ -16,6 +16,7 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 
 from robustcf.forest.arrays import ForestError
+from robustcf.forest.boosted.read import is_boosted
 from robustcf.forest.decision import Decision
 from robustcf.forest.forest import Forest
 from robustcf.forest.join import join_forests
@@ -63,6 +64,9 @@ def opened(model: Any) -> Opened:
         return replace(inner, threshold=_threshold(model))
     if isinstance(model, CalibratedClassifierCV):
         return _calibrated(model)
+    encoder = getattr(model, "_preprocessor", None)  # HistGradientBoostingClassifier encodes its categories
+    if encoder is not None and is_boosted(model):
+        return Opened((("categories", encoder),), model)
     return Opened((), model)
 
 
@@ -145,6 +149,11 @@ def _calibrated(model: CalibratedClassifierCV) -> Opened:
     if len(model.classes_) != 2:
         raise ForestError(f"a calibrated model with {len(model.classes_)} classes is not supported, only two")
     part, inner = parts[0], opened(parts[0].estimator)
+    if is_boosted(inner.final):
+        raise ForestError(
+            f"a CalibratedClassifierCV around a {type(inner.final).__name__} is not supported; explain the "
+            "boosted model itself, with the cut-off that you use"
+        )
     if inner.threshold is not None or inner.calibration is not None:
         raise ForestError("a calibrated model around another wrapper is not supported")
     one = part.calibrators[0]
@@ -175,6 +184,8 @@ def _voting(model: VotingClassifier) -> Forest:
         raise ForestError(
             "a VotingClassifier of pipelines or wrapped models is not supported, only of forests"
         )
+    if any(is_boosted(m.final) for m in members):
+        raise ForestError("a VotingClassifier of boosted models is not supported, only of forests")
     forests = [Forest.from_sklearn(m.final) for m in members]
     shares = {round(w / len(f), 12) for w, f in zip(weights, forests, strict=True)}
     if len(shares) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,13 +80,13 @@ def boxes(
     )
 
 
-def column_codes(schema: Schema) -> np.ndarray:
-    """Return the float32 codes of categories, shape (columns, categories)."""
+def column_codes(schema: Schema, floats: type[np.floating[Any]]) -> np.ndarray:
+    """Return the codes of categories as the model reads them, shape (columns, categories)."""
     most = max((len(f.values) for f in schema.features if not f.ordered), default=1)
     codes = np.zeros((len(schema.columns), most))
     for feature, first in zip(schema.features, schema.column_start, strict=False):
         if not feature.ordered and feature.n_columns:
-            rows = feature.code_rows.astype(np.float32)
+            rows = feature.code_rows.astype(floats)
             codes[first : first + feature.n_columns, : len(rows)] = rows.T
     return codes
 
@@ -148,7 +148,8 @@ def _walk_leaves(
                 if not ordered[f]:
                     for c in range(n_cells[f]):
                         value = codes[column[node], c]
-                        member[sets[e], c] &= (value <= threshold[node]) == goes_left
+                        left_side = missing_left[node] if np.isnan(value) else value <= threshold[node]
+                        member[sets[e], c] &= left_side == goes_left
                 elif goes_left:
                     hi[e] = min(hi[e], split)
                 else:

@@ -4,8 +4,9 @@ A forest sees a feature only through its splits. The splits divide a feature int
 distinguishes two values of the same cell. A leaf is a box of cells.
 
 scikit-learn compares the float32 of a value with a float64 threshold. A split is therefore represented by the
-least float32 that goes right. Two thresholds between the same float32 neighbours are one split, and
-scikit-learn puts a value of a cell on the intended side of every split.
+least float32 that goes right (for models that compare float64 numbers, by the least float64). Two thresholds
+between the same float32 neighbours are one split, and scikit-learn puts a value of a cell on the intended
+side of every split.
 
 The geometry depends only on forest and schema and is compiled once; `moves` adds the customer.
 """
@@ -13,10 +14,11 @@ The geometry depends only on forest and schema and is compiled once; `moves` add
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from robustcf.forest.arrays import next_float32_above
+from robustcf.forest.arrays import next_above, next_below
 from robustcf.forest.forest import Forest
 from robustcf.problem.boxes import Leaves, Trees, boxes, column_codes, joined_trees
 from robustcf.schema.actionability import listed_numbers, search_limits, up_to_step
@@ -68,9 +70,16 @@ class Geometry:
             if not feature.ordered:
                 cells[j] = int(numbers[j])
             elif len(self.splits[j]):
-                value = np.float32(encoded[self.schema.column_start[j]])
+                value = self.forest.floats(encoded[self.schema.column_start[j]])
                 cells[j] = np.searchsorted(self.splits[j], value, side="right")
         return cells
+
+    def cells_of(self, j: int, numbers: np.ndarray) -> np.ndarray:
+        """Return the cells of an ordered feature's numbers."""
+        if not len(self.splits[j]):
+            return np.zeros(len(numbers), dtype=np.int64)
+        encoded = self.schema.features[j].encoded(numbers).astype(self.forest.floats)
+        return np.searchsorted(self.splits[j], encoded, side="right")
 
 
 def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) -> Geometry:
@@ -82,7 +91,10 @@ def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) 
         )
     trees = joined_trees(forest, more)
     column_feature = np.repeat(np.arange(len(schema)), np.diff(schema.column_start))
-    split_value = next_float32_above(trees.threshold)
+    split_value = next_above(trees.threshold, forest.wide)
+    if more is not None and forest.wide:  # these trees compare float32 numbers
+        own = len(forest.left)
+        split_value[own:] = _least_rounding_to(next_above(trees.threshold[own:], wide=False))
     inner = trees.left >= 0
     splits, low, high = [], [], []
     listed: list[tuple[np.ndarray, ...]] = []
@@ -101,8 +113,8 @@ def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) 
         values = np.unique(split_value[mine])
         node_split[mine] = np.searchsorted(values, split_value[mine])
         splits.append(values)
-        listed.append(_listed_cells(feature, values) if feature.is_listed else ())
-        cell_low, cell_high = _ends_of_cells(feature, values, *listed[-1])
+        listed.append(_listed_cells(feature, values, forest.floats) if feature.is_listed else ())
+        cell_low, cell_high = _ends_of_cells(feature, values, forest.wide, *listed[-1])
         low.append(cell_low)
         high.append(cell_high)
     start = np.concatenate([[0], np.cumsum([len(x) for x in low])])
@@ -114,7 +126,9 @@ def compile_geometry(forest: Forest, schema: Schema, more: Trees | None = None) 
         start=start,
         low=np.concatenate(low),
         high=np.concatenate(high),
-        leaves=boxes(trees, column_feature, node_split, ordered, np.diff(start), column_codes(schema)),
+        leaves=boxes(
+            trees, column_feature, node_split, ordered, np.diff(start), column_codes(schema, forest.floats)
+        ),
         action=np.array([_ACTIONS[f.action] for f in schema.features]),
         ordered=ordered,
         span=np.array([f.span for f in schema.features]),
@@ -145,14 +159,16 @@ def _places(schema: Schema, names: set[str]) -> tuple[int, ...]:
     return tuple(j for j, f in enumerate(schema.features) if f.name in names and f.ordered)
 
 
-def _listed_cells(feature: Feature, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _listed_cells(
+    feature: Feature, splits: np.ndarray, floats: type[np.floating[Any]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return an ordered feature's listed numbers and their cells."""
     numbers = listed_numbers(feature)
-    return numbers, np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
+    return numbers, np.searchsorted(splits, feature.encoded(numbers).astype(floats), side="right")
 
 
 def _ends_of_cells(
-    feature: Feature, splits: np.ndarray, *listed: np.ndarray
+    feature: Feature, splits: np.ndarray, wide: bool, *listed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and greatest number of each cell; NaN if there is none."""
     if listed:
@@ -166,27 +182,23 @@ def _ends_of_cells(
             # Take the float32 itself, not a float64 that rounds to it, but never beyond a bound.
             lower, upper = search_limits(feature)
             ups = np.minimum(least_number(feature, splits), upper)
-            downs = np.maximum(greatest_number(feature, _float32_below(splits)), lower)
+            downs = np.maximum(greatest_number(feature, next_below(splits, wide)), lower)
         else:
-            first = _least_rounding_to(splits)
+            first = splits if wide else _least_rounding_to(splits)
             ups = up_to_step(feature.step, least_number(feature, first, rounder=False))
             last = greatest_number(feature, np.nextafter(first, -np.inf), rounder=False)
             downs = -up_to_step(feature.step, -last)
         # No move upwards ends in the first cell, and no move downwards in the last.
         low, high = np.concatenate([[np.nan], ups]), np.concatenate([downs, [np.nan]])
         for ends in (low, high):
-            encoded = feature.encoded(ends).astype(np.float32)
+            encoded = feature.encoded(ends).astype(np.float64 if wide else np.float32)
             cells = np.searchsorted(splits, encoded, side="right")
             ends[(cells != np.arange(len(ends))) | ~np.isfinite(encoded)] = np.nan
     return low, high
 
 
-def _float32_below(splits: np.ndarray) -> np.ndarray:
-    return np.nextafter(splits.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-
-
 def _least_rounding_to(splits: np.ndarray) -> np.ndarray:
     """Return the least float64 that rounds to each split or above as a float32."""
-    below = _float32_below(splits)
+    below = next_below(splits, wide=False)
     halfway = np.where(np.isinf(below), splits, below + (splits - below) / 2)
     return np.where(halfway.astype(np.float32) >= splits, halfway, np.nextafter(halfway, np.inf))

@@ -16,7 +16,6 @@ import numpy as np
 
 from robustcf.problem.cells import DECREASE, FIXED, INCREASE, Geometry
 from robustcf.schema.actionability import may_become, move_costs, next_on_step, reach
-from robustcf.schema.feature import Feature
 from robustcf.support.jit import compiled
 
 
@@ -112,7 +111,7 @@ def _up_to_the_bounds(geometry: Geometry, moves: Moves, j: int, x: float, limits
     feature, first = geometry.schema.features[j], geometry.start[j]
     if feature.step is not None:
         return
-    cells = _cells(feature, geometry.splits[j], limits)
+    cells = geometry.cells_of(j, limits)
     for bound, cell in zip(limits, cells, strict=True):
         if not moves.allowed[first + cell]:
             moves.allowed[first + cell], moves.number[first + cell] = True, bound
@@ -177,12 +176,5 @@ def _beside(geometry: Geometry, j: int, own: int, x: float, upwards: bool) -> fl
         return np.nan
     number = next_on_step(feature.step, x, upwards)
     low, high = reach(feature, x)
-    inside = low <= number <= high and _cells(feature, geometry.splits[j], np.array([number]))[0] == own
+    inside = low <= number <= high and geometry.cells_of(j, np.array([number]))[0] == own
     return number if inside else np.nan
-
-
-def _cells(feature: Feature, splits: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return the cells of an ordered feature's numbers."""
-    if not len(splits):
-        return np.zeros(len(numbers), dtype=np.int64)
-    return np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")

@@ -74,9 +74,9 @@ class Population:
     levers: tuple[Lever, ...] = ()
     groups: tuple[Group, ...] = ()
     groups_left_out: int = 0
-    n_classes: int = 2  # with more than two, a class can win with less than half of the votes
     means_of_all_points: bool = False  # also of points below the threshold, as in the paper's experiment
     decision: str | None = None  # the model's cut-off, as a sentence
+    fully_grown: bool = False  # whether nothing limits the growth of the forest's trees
     differences: Differences | None = None  # between groups, for the strictest method
 
     def method(self, title: str | None) -> MethodLine | None:

@@ -44,14 +44,9 @@ def verdict(p: Population, experiment: bool = False) -> list[str]:
         return said
     strict, naive = p.strict_method, p.naive
     said = [*_measured(strict or naive, naive), *said]
-    if p.n_classes == 2:
-        said.append(_outcomes(p.any, "an allowed change that flips the decision"))
-    else:
-        said.append(_outcomes(p.any, "an allowed change that gives the target class half of the votes"))
-        said.append(
-            f"One of {p.n_classes} classes can win with less than half of the votes. A customer proved to "
-            "have no such change may still have one that flips the decision."
-        )
+    if p.fully_grown and strict is not None and strict.falls_short:
+        said.insert(0, _grown(strict))
+    said.append(_outcomes(p.any, "an allowed change that flips the decision"))
     if strict is None or p.strict is None:
         return [*said, "The run has no method that aims at robustness against retraining."]
     demand = f"a change with a score of at least {number(strict.threshold)} ({strict.title})"
@@ -65,6 +60,17 @@ def verdict(p: Population, experiment: bool = False) -> list[str]:
             f"{count(strict.pairs)} customers who have both)."
         )
     return said
+
+
+def _grown(method: MethodLine) -> str:
+    """Say that the model is the obstacle to robustness, and what helps."""
+    found, target = share(method.promised.value), share(1 - (method.alpha or 0.0), 0)
+    return (
+        "The model itself is the obstacle: its trees are fully grown, so each repeats its own rows, and the "
+        f"score of one forest says little about the next ({found} of the changes of {method.title} still "
+        f"work, the target is {target}). What helps: limit the trees (max_depth, or min_samples_leaf of 5 "
+        "and more) and compare the accuracy, or ask for certified changes (method “certified”)."
+    )
 
 
 def _outcomes(outcomes: Outcomes, what: str) -> str:

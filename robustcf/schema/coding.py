@@ -75,9 +75,10 @@ def as_table(rows: Any) -> Any:
 
 
 def wrong_coding(feature: Feature) -> str | None:
-    """Return what is wrong with a feature's transform, codes or missing value."""
-    if feature.missing is not None and feature.missing not in feature.values:
-        return f"has missing = {feature.missing!r}, which is not one of its values"
+    """Return what is wrong with a feature's transform, codes, missing or other value."""
+    for key in ("missing", "other"):
+        if (value := getattr(feature, key)) is not None and value not in feature.values:
+            return f"has {key} = {value!r}, which is not one of its values"
     if feature.transform is not None:
         if not feature.is_number or feature.codes is not None:
             return "has a transform; only numbers without codes can have one"

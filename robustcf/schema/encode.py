@@ -95,6 +95,8 @@ def _read_column(
         words = {str(v): code for v, code in codes.items()}
         words |= {str(v).lower(): code for v, code in codes.items() if isinstance(v, bool)}
         numbers = _codes_of(column, absent, codes, words)
+        if feature.other is not None:
+            numbers = np.where(np.isnan(numbers) & ~absent, feature.number(feature.other), numbers)
         return numbers, [
             (absent, "is missing"),
             (np.isnan(numbers), f"is not one of its values ({_listed(feature)})"),

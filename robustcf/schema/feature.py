@@ -76,6 +76,8 @@ class Feature:
         A pipeline's encoded columns, one row for each of `values`.
     missing : optional
         The value among `values` that stands for a missing value.
+    other : optional
+        The value among `values` that stands for every word that is not among them.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class Feature:
     transform: tuple[Operation, ...] | None = None
     codes: Codes | None = None
     missing: Value | None = None
+    other: Value | None = None
 
     def __post_init__(self) -> None:
         check_options(self)

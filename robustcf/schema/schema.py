@@ -24,7 +24,7 @@ __all__ = ["Action", "Feature", "Kind", "Scaling", "Schema", "SchemaError", "Val
 
 _FOR_PEOPLE = {"unit", "label"}
 # These keys were added later. They enter a fingerprint only where used, so older fingerprints stay valid.
-_NEWER = {*RELATIVE, "forbidden", "cost_table", "transform", "codes", "missing"}
+_NEWER = {*RELATIVE, "forbidden", "cost_table", "transform", "codes", "missing", "other"}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,16 @@ class Candidates:
         return Candidates(self.numbers[kept], self.costs[kept], self.columns[kept], at)
 
 
-def candidates(feature: Feature, own: float, thresholds: list[np.ndarray], pushed: bool) -> Candidates:
+Floats = tuple[type[np.floating[Any]], ...]
+
+
+def candidates(
+    feature: Feature,
+    own: float,
+    thresholds: list[np.ndarray],
+    pushed: bool,
+    floats: Floats = (np.float32,),
+) -> Candidates:
     """Return the own number and the cheapest for each outcome of the trees' tests.
 
     Parameters
@@ -52,6 +62,8 @@ def candidates(feature: Feature, own: float, thresholds: list[np.ndarray], pushe
         The thresholds of the tests on each encoded column of the feature.
     pushed : bool
         Whether a rule across features may require a move that no tree needs.
+    floats : tuple of types
+        The numbers that the trees compare: float32, or float64 for some boosted models.
     """
     if np.isnan(own) or feature.action == "fixed":
         numbers = np.array([own])
@@ -59,7 +71,8 @@ def candidates(feature: Feature, own: float, thresholds: list[np.ndarray], pushe
         listed = feature.values or feature.allowed or ()
         numbers = np.unique([_number(feature, v) for v in listed])
     else:
-        numbers = _ends_of_ranges(feature, own, thresholds[0] if thresholds else np.zeros(0), pushed)
+        edges = thresholds[0] if thresholds else np.zeros(0)
+        numbers = np.concatenate([_ends_of_ranges(feature, own, edges, pushed, kind) for kind in floats])
     numbers = np.unique(np.append(numbers, own))
     moved = numbers != own if not np.isnan(own) else np.zeros(len(numbers), dtype=bool)
     fine = np.ones(len(numbers), dtype=bool)
@@ -69,7 +82,7 @@ def candidates(feature: Feature, own: float, thresholds: list[np.ndarray], pushe
     price = costs(feature, np.full(len(numbers), own), numbers)
     price = np.where((numbers == own) | np.isnan(numbers), 0.0, price)
     columns = encode(feature, numbers)
-    kept = _one_of_each(feature, own, numbers, price, columns, thresholds, pushed)
+    kept = _one_of_each(feature, own, numbers, price, columns, thresholds, pushed, floats)
     numbers, price, columns = numbers[kept], price[kept], columns[kept]
     home = np.flatnonzero((numbers == own) | np.isnan(numbers))[0]
     return Candidates(numbers, price, columns, int(home))
@@ -83,12 +96,13 @@ def _one_of_each(
     columns: np.ndarray,
     thresholds: list[np.ndarray],
     pushed: bool,
+    floats: Floats,
 ) -> np.ndarray:
     """Return the cheapest number per outcome of all tests.
 
     Always keep the customer's own.
     """
-    tests = [columns[:, c].astype(np.float32)[:, None] <= t for c, t in enumerate(thresholds)]
+    tests = [columns[:, c].astype(kind)[:, None] <= t for kind in floats for c, t in enumerate(thresholds)]
     outcome = np.hstack([*tests, np.zeros((len(numbers), 1), dtype=bool)])
     direction = np.sign(np.nan_to_num(numbers - own)) if feature.ordered else 1.0 * (numbers != own)
     groups: dict[bytes, int] = {}
@@ -98,17 +112,20 @@ def _one_of_each(
     return np.array(sorted(groups.values()), dtype=np.int64)
 
 
-def _ends_of_ranges(feature: Feature, own: float, thresholds: np.ndarray, pushed: bool) -> np.ndarray:
+def _ends_of_ranges(
+    feature: Feature, own: float, thresholds: np.ndarray, pushed: bool, floats: type[np.floating[Any]]
+) -> np.ndarray:
     """Return the nearest number on each side of each threshold, within the bounds."""
     low, high = _limits(feature, own)
-    beyond = _next_float32(thresholds)  # the smallest float32 that goes right
+    wide = floats is np.float64
+    beyond = np.nextafter(thresholds, np.inf) if wide else _next_float32(thresholds)  # the least to go right
     with np.errstate(over="ignore", invalid="ignore"):
-        before = np.nextafter(beyond.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+        before = np.nextafter(beyond.astype(floats), floats(-np.inf)).astype(np.float64)
         if feature.step is None:
             up = _first(lambda x: encode(feature, x)[:, 0] >= beyond, len(beyond))
             down = np.nextafter(_first(lambda x: encode(feature, x)[:, 0] > before, len(beyond)), -np.inf)
             return np.unique(np.clip(np.concatenate([up, down]), low, high))
-        right = _first(lambda x: encode(feature, x)[:, 0].astype(np.float32) >= beyond, len(beyond))
+        right = _first(lambda x: encode(feature, x)[:, 0].astype(floats) >= beyond, len(beyond))
         ends = np.concatenate([right, np.nextafter(right, -np.inf), [own] if pushed else []])
         near = [m for x in ends if low <= x <= high for m in _multiples(feature.step, float(x))]
     return np.unique(np.array(near, dtype=np.float64)) if near else np.zeros(0)

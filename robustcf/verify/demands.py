@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 from robustcf.methods.base import Method, keyed_title
 from robustcf.support.tolerances import TIE_MARGIN, WHOLE_VOTES
 from robustcf.thresholds import Cutoff
-from robustcf.verify.trees import Bar
+from robustcf.verify.trees import Bar, Verdict
 
 NO_PROOF = {"heuristic": "robx", "relaxed": "isolation-forest"}  # the only method that may have the status
 HALF = Bar()
@@ -56,13 +56,17 @@ def threshold(demand: Demand, n_trees: int, bar: Bar = HALF) -> float:
     0.654
     """
     if demand.foreign is not None:
-        if bar.majority:
+        if bar.majority and not bar.plurality:
             return float(demand.foreign.threshold(n_trees))
-        return float(demand.foreign.threshold(n_trees, Cutoff(bar.score, bar.strict)))
+        return float(demand.foreign.threshold(n_trees, Cutoff(bar.score, bar.strict, bar.classes)))
     if demand.name == "convex-approximation":
         return 1.0
-    if demand.alpha is None or demand.name in ("robx", "certified"):
+    if demand.name == "certified":
         return bar.score
+    if demand.name == "margin" and demand.parameter is not None:
+        return max(demand.parameter, bar.least)
+    if demand.alpha is None:
+        return bar.least
     n, p = n_trees, least_share(n_trees, demand.alpha, bar)
     if demand.beta is None:
         return p
@@ -83,7 +87,14 @@ def needed_score(demand: Demand, n_trees: int, bar: Bar) -> float:
 
 
 def score_at(tau: float, n_trees: int, voting: str, bar: Bar) -> float:
-    """Return the score that reaches a threshold and decides for the target."""
+    """Return the score that reaches a threshold and decides for the target.
+
+    By plurality, a threshold below one half decides nothing: the lead over other classes is checked apart.
+    """
+    if bar.boosting is not None:
+        return float(bar.boosting.scores(np.array([bar.margin(tau)]))[0, 1]) if tau < 1 else math.inf
+    if bar.plurality and tau < bar.score:
+        return math.ceil(n_trees * tau - WHOLE_VOTES) / n_trees if voting == "hard" else tau
     if voting == "hard":  # whole votes
         return max(bar.votes(n_trees), math.ceil(n_trees * tau - WHOLE_VOTES)) / n_trees
     return max(tau, bar.score + TIE_MARGIN)
@@ -102,18 +113,17 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
     return high
 
 
-def predicted(
-    score: np.ndarray, spread: np.ndarray, bars: Sequence[Bar], n_trees: int, voting: str
-) -> np.ndarray:
+def predicted(verdict: Verdict, bars: Sequence[Bar], n_trees: int, voting: str) -> np.ndarray:
     """Return the optimistic probability that a retrained forest agrees.
 
-    `bars` has the bar of each row's target. Hard votes are binomial; for soft votes the mean is approximately
-    normal.
+    `bars` has the bar of each row's target. Hard votes are binomial; for soft votes, and for leads over other
+    classes, the mean is approximately normal.
     """
-    if voting == "hard":
-        needed = np.array([bar.votes(n_trees) for bar in bars], dtype=np.float64)
-        return np.asarray(binom.sf(needed - 1, n_trees, np.clip(score, 0, 1)))
-    excess = score - np.array([bar.score for bar in bars], dtype=np.float64)
-    sure = 0.5 + 0.5 * np.sign(excess)
+    excess, spread = verdict.edge, verdict.spread
     deviation = np.where(spread > 0, spread, 1.0) / math.sqrt(n_trees)
-    return np.where(spread > 0, norm.cdf(excess / deviation), sure)
+    likely = np.where(spread > 0, norm.cdf(excess / deviation), 0.5 + 0.5 * np.sign(excess))
+    if voting == "soft":
+        return likely
+    needed = np.array([bar.votes(n_trees) for bar in bars], dtype=np.float64)
+    counted = binom.sf(needed - 1, n_trees, np.clip(verdict.score, 0, 1))
+    return np.where([bar.plurality for bar in bars], likely, counted)

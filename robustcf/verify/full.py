@@ -19,10 +19,10 @@ from typing import Literal
 
 import numpy as np
 
-from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SOLVER_FEASIBILITY, WITNESS_VOTES
+from robustcf.support.tolerances import CHEAPER, PATH_BLUR, SOLVER_FEASIBILITY, TIE_MARGIN, WITNESS_VOTES
 from robustcf.verify.candidates import Candidates, candidates
 from robustcf.verify.claims import Claim, judge, pool_of
-from robustcf.verify.demands import needed_score, score_at
+from robustcf.verify.demands import needed_score, score_at, threshold
 from robustcf.verify.milp import Model, Row, Solver
 from robustcf.verify.plausible import ISOLATION, OUTLIER
 from robustcf.verify.sheet import ShardQuestion
@@ -96,19 +96,30 @@ class FullModel:
         # Hard votes are integers, so half a vote separates them; soft votes need a margin.
         margin = -0.5 if self.demand.voting == "hard" else WITNESS_VOTES
         n, bar = len(asked.trees), asked.trees.bar(claim.target)
-        own = np.where(np.arange(len(votes)) < len(asked.trees.leaf), votes, 0.0)
-        found = [(own, n * needed_score(self.demand, n, bar) + margin)]
+        explained = np.arange(len(votes)) < len(asked.trees.leaf)
+        needed = needed_score(self.demand, n, bar)
+        if asked.trees.boosting is not None:
+            base = asked.trees.boosting.base if claim.target == 1 else -asked.trees.boosting.base
+            return [(votes, bar.margin(threshold(self.demand, n, bar)) - base + margin)]
+        found = [(np.where(explained, votes, 0.0), n * needed + margin)]
+        if bar.plurality and threshold(self.demand, n, bar) < bar.score:  # the lead over each other class
+            for k in range(len(asked.trees.classes)):
+                if k != claim.target:
+                    lead = np.where(explained, votes - self._votes(k), 0.0)
+                    least = float(claim.target > k) if self.demand.voting == "hard" else n * TIE_MARGIN
+                    found.append((lead, least + margin))
         if self.leveled and claim.level is not None:
             n = len(self.forest)
             needed = n * score_at(claim.level, n, self.demand.voting, bar)
             found.append((votes, needed + margin))
         return found
 
-    def _votes(self) -> np.ndarray:
-        leaf = self.forest.leaf
+    def _votes(self, label: int | None = None) -> np.ndarray:
+        """Return each leaf's votes for the claim's target, or for another class."""
+        leaf, c = self.forest.leaf, self.claim.target if label is None else label
         if self.demand.voting == "hard":
-            return np.asarray(leaf.argmax(axis=1) == self.claim.target, dtype=np.float64)
-        return np.asarray(leaf[:, self.claim.target])
+            return np.asarray(leaf.argmax(axis=1) == c, dtype=np.float64)
+        return np.asarray(leaf[:, c])
 
     def _ordered(self, j: int) -> bool:
         return self.asked.schema.features[j].ordered
@@ -121,7 +132,8 @@ class FullModel:
             for column in range(schema.column_start[j], schema.column_start[j + 1]):
                 mine = [t.threshold[(t.left >= 0) & (t.feature == column)] for t in trees]
                 thresholds.append(np.unique(np.concatenate(mine)))
-            yield candidates(feature, float(self.own[j]), thresholds, ruled)
+            floats = tuple(dict.fromkeys(t.floats for t in trees))
+            yield candidates(feature, float(self.own[j]), thresholds, ruled, floats)
 
     def _feature(self, j: int) -> list[int]:
         """Add a feature's binaries: u for an ordered feature, z for a categorical."""
@@ -162,7 +174,7 @@ class FullModel:
         for node in np.flatnonzero(trees.left >= 0):
             j = int(feature_of[trees.feature[node]])
             column = trees.feature[node] - schema.column_start[j]
-            value = self.candidates[j].columns[:, column].astype(np.float32)
+            value = self.candidates[j].columns[:, column].astype(trees.floats)
             goes = np.where(np.isnan(value), trees.missing_left[node], value <= trees.threshold[node])
             found[int(node)] = j, goes.astype(bool)
         return found

@@ -51,7 +51,7 @@ def _read_text(feature: Feature, text: Any) -> float:
     for code, value in enumerate(feature.values):
         if not isinstance(value, str) and float(value) == number:
             return float(code)
-    return math.nan
+    return math.nan if feature.other is None or text in _ABSENT else _number(feature, feature.other)
 
 
 def _as_float(text: str) -> float:

@@ -85,7 +85,7 @@ class _Points(Sheet):
         """
         some = self.asked.trees.judge(X[fine], self.target[rows[fine]], voting)
         parts = []
-        for values in (some.score, some.lead, some.spread):
+        for values in (some.score, some.lead, some.spread, some.edge):
             full = np.full(len(X), np.nan)
             full[fine] = values
             parts.append(full)
@@ -112,10 +112,12 @@ class _Points(Sheet):
         """Check the score and decision at the points by walking the trees."""
         own = self.frame["voting"].to_numpy(dtype=object)
         score, decided = np.full(self.n, np.nan), np.zeros(self.n, dtype=bool)
+        accepted = np.zeros(self.n, dtype=bool)
         for voting, verdict in verdicts.items():
             mine = own == voting
             score[mine] = self._full(verdict.score)[mine]
             decided[mine] = self._full(verdict.decided(voting), False)[mine]
+            accepted[mine] = self._full(~verdict.denied(voting), False)[mine]
         sound = fine & (self.status != "error")
         self.compare("score_after", sound, score, self.rounding)
         claim = sound & np.isin(self.status, CLAIMS)
@@ -131,11 +133,12 @@ class _Points(Sheet):
             above = stuck & (score < best - self.rounding)
             self.note("best_score", above, "best_score is above the point's score")
             reached = stuck & (np.fmax(best, score) >= need + 2 * self.rounding)
+            tau = self.number("threshold")
+            reached &= accepted | (tau >= 0.5) | (len(self.asked.trees.classes) == 2)  # by plurality
             self.note("status", reached, "no_recourse, but the threshold is reached")
         run = verdicts[self.asked.voting]
         guess = predicted(
-            run.score,
-            run.spread,
+            run,
             [self.asked.trees.bar(int(t)) for t in self.target[self.block.at]],
             len(self.asked.trees),
             self.asked.voting,

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from robustcf.schema.schema import Schema
-from robustcf.support.tolerances import SCORE_ROUNDING
 from robustcf.verify.certificates import Terms
 from robustcf.verify.demands import Demand
 from robustcf.verify.findings import Findings, short
@@ -66,7 +65,7 @@ class Sheet:
         names = frame["target"].to_numpy(dtype=object)
         position = {name: asked.trees.position(str(name)) for name in pd.unique(names)}
         self.target = np.array([position[name] for name in names], dtype=np.int64)
-        self.rounding = SCORE_ROUNDING * (len(asked.trees) + 1)
+        self.rounding = asked.trees.rounding
 
     def name(self, i: int) -> str:
         m = self.method[i]

@@ -39,7 +39,7 @@ def check_statuses(sheet: Sheet) -> None:
         own = np.array([d.name == method for d in sheet.asked.demands] + [False])[sheet.method]
         sheet.note("status", (status == name) & ~own, f"only {method} gives the status {name}")
     wanted = dict.fromkeys(("distance", "objective", "score_after", "n_changed"), has)
-    wanted["predicted_validity"] = has
+    wanted["predicted_validity"] = has & (sheet.asked.trees.boosting is None)
     wanted["best_score"] = has & (status == "no_recourse")
     wanted["best_score_gap"] = wanted["best_score"]
     wanted["threshold"] = wanted["score_before"] = status != "invalid_input"
@@ -59,13 +59,16 @@ def check_demands(sheet: Sheet) -> np.ndarray:
     cut = np.full(sheet.n, np.nan)
     for target in np.unique(sheet.target[sheet.target >= 0]):
         mine, bar = sheet.target == target, sheet.asked.trees.bar(int(target))
-        cut[mine] = bar.score
+        cut[mine] = np.nan if bar.plurality else bar.score
         for d, demand in enumerate(sheet.asked.demands):
             own = mine & (sheet.method == d)
             tau[own], need[own] = threshold(demand, n, bar), needed_score(demand, n, bar)
     stated = (sheet.status != "invalid_input") & (sheet.method >= 0)
     sheet.compare("threshold", stated, tau, CHECKED_COLUMN)
-    sheet.compare("cutoff", stated, cut, 0.0)
+    plural = np.isnan(cut) & (sheet.target >= 0)  # the highest of several scores decides
+    sheet.compare("cutoff", stated & ~plural, cut, 0.0)
+    there = ~np.isnan(sheet.number("cutoff"))
+    sheet.note("cutoff", stated & plural & there, "cutoff is stated, but the highest score decides")
     before = sheet.number("score_before")
     if len(sheet.asked.trees.classes) == 2:
         own_voting = sheet.frame["voting"].to_numpy(dtype=object) == sheet.asked.voting

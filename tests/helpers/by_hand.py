@@ -16,7 +16,7 @@ import numpy as np
 from robustcf.schema.check import broken_across, broken_rules, distance
 from robustcf.schema.encode import encode
 from robustcf.schema.schema import Feature, Schema
-from tests.helpers.values import around, multiples
+from tests.helpers.values import around, beside, multiples
 from tests.helpers.worlds import World, scores_by_model
 
 
@@ -47,12 +47,13 @@ def candidates_of(world: World) -> list[tuple[np.ndarray, np.ndarray]]:
         else:
             ends = [*f.span, *(x for x in (f.lower, f.upper) if x is not None), *ends_from(f, before[j])]
             if f.step is None:
-                numbers += ends + around(f, thresholds).tolist()
+                near = beside if world.forest.wide else around
+                numbers += ends + near(f, thresholds).tolist()
             else:
                 numbers += multiples(f.step, min(*ends, before[j]), max(*ends, before[j]))
         alone, old = Schema((f,)), before[j : j + 1]
         tried = [x for x in dict.fromkeys(numbers) if not broken_rules(alone, old, np.array([x]))]
-        columns = encode(alone, np.array(tried)[:, None]).astype(np.float32)
+        columns = encode(alone, np.array(tried)[:, None]).astype(world.forest.floats)
         seen = np.concatenate(
             [
                 (columns.astype(np.float64)[:, :, None] <= thresholds).reshape(len(tried), -1),
@@ -87,7 +88,8 @@ def keeping_rules(world: World, points: np.ndarray) -> np.ndarray:
     """Which points break no rule across features."""
     if not world.schema.has_rules:
         return np.ones(len(points), dtype=bool)
-    return np.array([not broken_across(world.schema, world.numbers, p) for p in points])
+    before = world.numbers
+    return np.array([not broken_across(world.schema, before, p) for p in points])
 
 
 def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> np.ndarray:
@@ -99,14 +101,63 @@ def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> 
     return majority & (votes >= n * tau - 1e-9)
 
 
-def solve_by_hand(world: World) -> Truth:
-    """Every product of candidates, scored by the real model."""
+def flips(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
+    """Whether scores of all classes decide for class c and reach τ."""
+    if scores.shape[1] > 2:
+        return wins(scores, tau, c, n, voting)
+    return reaches(scores[:, c], tau, n, voting, c == 0)
+
+
+def wins(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndarray:
+    """Whether class c has the most votes (the first class on a tie) and a score of τ.
+
+    From τ = 1/2 on, the score alone must decide, as with two classes.
+    """
+    if tau >= 0.5:
+        return reaches(scores[:, c], tau, n, voting, c == 0)
+    if voting == "soft":
+        lead = scores[:, c] - np.delete(scores, c, axis=1).max(axis=1)
+        return (lead >= 1e-9 - 1e-12) & (scores[:, c] >= tau - 1e-12)
+    votes = np.rint(scores * n).astype(int)
+    ahead = (votes[:, [c]] > votes[:, :c]).all(axis=1) & (votes[:, [c]] >= votes[:, c + 1 :]).all(axis=1)
+    return ahead & (votes[:, c] >= n * tau - 1e-9)
+
+
+@dataclass
+class Everything:
+    """Every allowed point that the model can tell apart, with its cost and its score for each class."""
+
+    own: Any
+    target: Any
+    points: np.ndarray
+    cost: np.ndarray
+    scores: np.ndarray
+    place: int  # of the target among the classes
+
+    @property
+    def score(self) -> np.ndarray:
+        return self.scores[:, self.place]
+
+    def reaching(self, world: World, tau: float) -> np.ndarray:
+        """Which points reach a threshold and flip the decision."""
+        forest = world.forest
+        n = len(forest)
+        if world.cut is None:
+            return flips(self.scores, tau, self.place, n, world.voting)
+        if world.voting == "soft":
+            return self.score >= max(tau, world.cut.least(self.target) + 1e-9) - 1e-12
+        ok = world.cut.reached(self.scores, self.target, forest.classes, n)
+        return ok & (np.rint(self.score * n) >= n * tau - 1e-9)
+
+
+def everything_by_hand(world: World) -> Everything:
+    """Every product of candidates, scored by the real model; no points if the decision is favourable."""
     forest, schema = world.forest, world.schema
     own = world.own
     target = world.target if world.target is not None else next(c for c in forest.classes if c != own)
-    truth = Truth(own, target)
+    k, place = len(forest.classes), forest.classes.index(target)
     if own == target:
-        return truth
+        return Everything(own, target, np.zeros((0, len(schema))), np.zeros(0), np.zeros((0, k)), place)
     candidates = candidates_of(world)
     grids = np.meshgrid(*[numbers for numbers, _ in candidates], indexing="ij")
     prices = np.meshgrid(*[costs for _, costs in candidates], indexing="ij")
@@ -115,21 +166,24 @@ def solve_by_hand(world: World) -> Truth:
     kept = keeping_rules(world, points)
     points, cost = points[kept], cost[kept]
     if not len(points):
+        return Everything(own, target, points, cost, np.zeros((0, k)), place)
+    scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
+    return Everything(own, target, points, cost, scores, place)
+
+
+def solve_by_hand(world: World) -> Truth:
+    """The least distances, and the best score, among all points."""
+    found = everything_by_hand(world)
+    truth = Truth(found.own, found.target)
+    if found.own == found.target:
+        return truth
+    if not len(found.points):
         truth.distances = dict.fromkeys(world.taus)
         return truth
-    c = forest.classes.index(target)
-    scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
-    score = scores[:, c]
     for tau in world.taus:
-        if world.cut is None:
-            ok = reaches(score, tau, len(forest), world.voting, c == 0)
-        elif world.voting == "soft":
-            ok = score >= max(tau, world.cut.least(target) + 1e-9) - 1e-12
-        else:
-            ok = world.cut.reached(scores, target, forest.classes, len(forest))
-            ok &= np.rint(score * len(forest)) >= len(forest) * tau - 1e-9
-        truth.distances[tau] = float(cost[ok].min()) if ok.any() else None
-    truth.best_score = float(score.max())
-    near = [float(cost[score >= truth.best_score - slack].min()) for slack in (2e-9, 1e-13)]
+        ok = found.reaching(world, tau)
+        truth.distances[tau] = float(found.cost[ok].min()) if ok.any() else None
+    truth.best_score = float(found.score.max())
+    near = [float(found.cost[found.score >= truth.best_score - slack].min()) for slack in (2e-9, 1e-13)]
     truth.best_distances = (near[0], near[1])  # scores that differ in the last bits are one score
     return truth

@@ -15,7 +15,7 @@ from robustcf.methods.isolation.family import _trees_of
 from robustcf.schema.check import broken_rules, distance
 from robustcf.schema.encode import encode, read_rows
 from robustcf.solve import get_engine
-from tests.helpers.by_hand import candidates_of, keeping_rules, reaches
+from tests.helpers.by_hand import candidates_of, flips, keeping_rules
 from tests.helpers.values import multiples
 from tests.helpers.worlds import Score, World, random_rows, scores_by_model
 
@@ -120,7 +120,7 @@ def isolation_by_hand(world: World, seed: int) -> Question | None:
     points, cost = points[kept], cost[kept]
     encoded = encode(world.schema, points)
     c = world.forest.classes.index(target)
-    score = scores_by_model(world.forest.judge, encoded, world.voting)[:, c]
+    scores = scores_by_model(world.forest.judge, encoded, world.voting)
     n = int((y == target).sum())
     average = {1: 0.0, 2: 1.0}.get(n, 2 * (math.log(max(n - 1, 1)) + np.euler_gamma) - 2 * (n - 1) / n)
     length = -TREES * average * np.log2(-model.score_samples(encoded))
@@ -128,7 +128,7 @@ def isolation_by_hand(world: World, seed: int) -> Question | None:
     plausible = length >= bound + 1e-9 if average else np.ones(len(points), dtype=bool)
     expected = []
     for tau in world.taus:
-        reached = reaches(score, tau, len(world.forest), world.voting, c == 0)
+        reached = flips(scores, tau, c, len(world.forest), world.voting)
         if (reached & plausible).any():
             least = float(cost[reached & plausible].min())
             expected.append(Expected(tau, "optimal", (least, least)))
@@ -138,7 +138,7 @@ def isolation_by_hand(world: World, seed: int) -> Question | None:
             short = float(bound - most) / (TREES * average)
             expected.append(Expected(tau, "relaxed", (ways[0], ways[1]), relaxation=short))
         else:
-            expected.append(Expected(tau, "no_recourse", best_score=float(score.max())))
+            expected.append(Expected(tau, "no_recourse", best_score=float(scores[:, c].max())))
     methods = [rc.IsolationForest(contamination, Score(tau), n_trees=TREES) for tau in world.taus]
     return Question(world, methods, (X, y), expected)
 
@@ -215,7 +215,7 @@ def lof_question(world: World, seed: int) -> Question | None:
         return None
     cost = np.array([distance(world.schema, world.numbers, p) for p in points]) + weight * factor
     c = world.forest.classes.index(target)
-    score = scores_by_model(world.forest.judge, encode(world.schema, points), world.voting)[:, c]
+    scores = scores_by_model(world.forest.judge, encode(world.schema, points), world.voting)
     methods = [rc.LocalOutlierFactor(weight, Score(tau), neighbours=k) for tau in world.taus]
     if world.target is None and any(
         lof_by_hand(world, X, t, points[:1], k) is None for t in world.forest.classes
@@ -223,10 +223,10 @@ def lof_question(world: World, seed: int) -> Question | None:
         return None
     expected = []
     for tau in world.taus:
-        reached = reaches(score, tau, len(world.forest), world.voting, c == 0)
+        reached = flips(scores, tau, c, len(world.forest), world.voting)
         if reached.any():
             least = float(cost[reached].min())
             expected.append(Expected(tau, "optimal", (least, least)))
         else:
-            expected.append(Expected(tau, "no_recourse", best_score=float(score.max())))
+            expected.append(Expected(tau, "no_recourse", best_score=float(scores[:, c].max())))
     return Question(world, methods, (X, y), expected)

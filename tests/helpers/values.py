@@ -28,6 +28,13 @@ def around(f: Feature, thresholds: np.ndarray) -> np.ndarray:
     return np.concatenate([reached, np.nextafter(passed, -np.inf)])
 
 
+def beside(f: Feature, thresholds: np.ndarray) -> np.ndarray:
+    """Raw numbers on both sides of thresholds, for models that compare float64 numbers."""
+    near = thresholds[np.abs(thresholds) < 1e8]
+    passed = _bisect(lambda x: f.encoded(x) > near, len(near))
+    return np.concatenate([passed, np.nextafter(passed, -np.inf)])
+
+
 def _bisect(holds: Callable[[np.ndarray], np.ndarray], n: int) -> np.ndarray:
     """The least float within 1e9 of zero for which each of n monotone conditions holds."""
     low, high = np.full(n, -1e9), np.full(n, 1e9)

@@ -95,6 +95,23 @@ class World:
         return self.forest.classes[max(others, key=lambda k: (scores[0, k], -k))]
 
 
+def make_many_classes(seed: int, n: int = 3) -> list[World]:
+    """Worlds with 3 to 5 classes: by plurality, one against rest, and one at a cut-off in turn."""
+    rng = np.random.default_rng([seed, 3])
+    worlds = [_constrained(rng, w, True) if rng.random() < 0.3 else w for w in _worlds(rng, n, many=True)]
+    for i, world in enumerate(worlds):
+        taus = tuple(0.3 if rng.random() < 0.3 else tau for tau in world.taus)  # below half: a weak demand
+        world = replace(world, taus=(0.0, *taus))  # 0: the decision alone, as `Naive`
+        if (seed + i) % 3 == 1:
+            decided = world.forest.deciding(world.target, rule="one-against-rest")
+            world = replace(world, forest=decided, cut=Cut(world.target, 0.5, strict=True))
+        elif (seed + i) % 3 == 2:
+            c = float(rng.choice([0.2, 0.34, 0.4, 0.7]))
+            world = replace(world, forest=world.forest.decided_at(world.target, c), cut=Cut(world.target, c))
+        worlds[i] = world
+    return worlds
+
+
 def make_worlds(seed: int, n: int = 2, *, rules: bool = True, cutoffs: bool = False) -> list[World]:
     """Worlds around one random forest; the same seed gives the same ones.
 
@@ -106,6 +123,35 @@ def make_worlds(seed: int, n: int = 2, *, rules: bool = True, cutoffs: bool = Fa
     third = np.random.default_rng([seed, 2])
     worlds = [_constrained(other, w, rules) if other.random() < 0.5 else w for w in _worlds(rng, n)]
     return [_decided(third, w) if cutoffs and third.random() < 0.5 else w for w in worlds]
+
+
+def roomy_world(seed: int) -> World:
+    """A world in which several sets of features can flip the decision, with constraints in half of them."""
+    rng = np.random.default_rng([seed, 3])
+    while True:
+        features = [random_feature(rng, f"f{i}") for i in range(rng.integers(4, 7))]
+        schema = Schema(tuple(replace(f, action="free", allowed=None, lower=None) for f in features))
+        if any(f.n_columns == 0 for f in features):
+            continue
+        frame = random_rows(rng, schema, 60)
+        X = encode(schema, read_rows(schema, frame, missing=True).numbers)
+        spread = X.std(axis=0)
+        value = (X / np.where(spread > 0, spread, 1)) @ rng.choice([-1, 1], X.shape[1])
+        y = (value > np.median(value)).astype(int)
+        model = RandomForestClassifier(
+            int(rng.integers(4, 9)),
+            max_depth=int(rng.integers(1, 3)),
+            max_features=1,
+            random_state=int(rng.integers(2**31)),
+        )
+        forest = Forest.from_sklearn(model.fit(X, y)) if 0 < y.sum() < len(y) else None
+        if forest is None or not 20 <= points_of(schema, forest) <= MOST_POINTS:
+            continue
+        world = _draw(rng, schema, forest, frame)
+        world = replace(world, taus=(float(rng.choice([0.5, 0.5, 0.6, 0.7])),))
+        if world.own == (world.target if world.target is not None else 2):
+            continue
+        return _constrained(rng, world, True) if rng.random() < 0.5 else world
 
 
 def _decided(rng: np.random.Generator, world: World) -> World:
@@ -123,7 +169,28 @@ def _decided(rng: np.random.Generator, world: World) -> World:
     return replace(world, forest=low, cut=Cut(others[0], c, strict=True))
 
 
-def _worlds(rng: np.random.Generator, n: int) -> list[World]:
+def world_parts(rng: np.random.Generator) -> tuple[Schema, pd.DataFrame, np.ndarray, np.ndarray] | None:
+    """A random schema, rows of it, the encoded rows and labels of two classes; None if they do not fit."""
+    schema = random_schema(rng, most=3)
+    if not schema.columns:
+        return None
+    frame = random_rows(rng, schema, 60)
+    X = encode(schema, read_rows(schema, frame, missing=True).numbers)
+    value = X @ rng.normal(size=X.shape[1]) + rng.normal(scale=0.3 * X.std(), size=len(X))
+    y = (value > np.quantile(value, rng.uniform(0.3, 0.7))).astype(int)
+    return (schema, frame, X, y) if len(set(y.tolist())) == 2 else None
+
+
+def asked_of(
+    rng: np.random.Generator, schema: Schema, forest: Forest, frame: pd.DataFrame, taus: tuple[float, ...]
+) -> World:
+    """A customer at random, sometimes exactly at a split, with constraints of his own now and then."""
+    row = _odd_row(rng, schema, forest, frame.iloc[int(rng.integers(len(frame)))].to_dict())
+    world = World(schema, forest, row, "soft", None, taus)
+    return _constrained(rng, world, True) if rng.random() < 0.3 else world
+
+
+def _worlds(rng: np.random.Generator, n: int, many: bool = False) -> list[World]:
     while True:
         schema = random_schema(rng)
         if not schema.columns:
@@ -132,7 +199,7 @@ def _worlds(rng: np.random.Generator, n: int) -> list[World]:
         X = encode(schema, read_rows(schema, frame, missing=True).numbers)
         if rng.random() < 0.25:
             X = _punch_holes(rng, schema, X)
-        y = random_labels(rng, X)
+        y = many_labels(rng, X) if many else random_labels(rng, X)
         if y is None:
             continue
         forest = random_forest(rng, X, y)
@@ -322,6 +389,16 @@ def random_labels(rng: np.random.Generator, X: np.ndarray) -> np.ndarray | None:
     cuts = np.quantile(value, rng.uniform(0.25, 0.75) if len(names) == 2 else [0.35, 0.7])
     codes = np.searchsorted(np.atleast_1d(cuts), value)
     return names[codes] if len(set(codes.tolist())) == len(names) else None
+
+
+def many_labels(rng: np.random.Generator, X: np.ndarray) -> np.ndarray | None:
+    """Labels of 3 to 5 classes: bands of a number, in a random order."""
+    size = int(rng.integers(3, 6))
+    value = np.nan_to_num(X) @ rng.normal(size=X.shape[1])
+    value += rng.normal(scale=0.3 * X.std() if X.size else 1, size=len(X))
+    codes = np.searchsorted(np.quantile(value, np.arange(1, size) / size), value)
+    names = rng.permutation(size) if rng.random() < 0.5 else np.array(list("edcba"))[:size]
+    return names[codes] if len(set(codes.tolist())) == size else None
 
 
 def random_forest(rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> Forest:

@@ -1,17 +1,12 @@
-"""More than two classes: what is demanded is half of the votes, and no text says more than that."""
+"""More than two classes: `predict` decides by default, and every text says what is demanded."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import robustcf as rc
-from robustcf.report.content import Population
-from robustcf.report.method_line import Outcomes
-from robustcf.report.verdict import verdict as report_verdict
 from robustcf.schema.encode import encode
 from robustcf.show import verdict
 from tests.helpers.wines import Wine, three_wines
@@ -31,40 +26,79 @@ def points_around(schema: rc.Schema, row: pd.Series) -> np.ndarray:
     return encode(schema, points)
 
 
-def test_naive_no_recourse_with_three_classes_speaks_of_the_score_and_not_of_predict(wine: Wine) -> None:
-    """`no_recourse` was once said to mean that no point flips `predict`; with three classes some do."""
+def test_naive_flips_predict_and_no_recourse_means_that_nothing_does(wine: Wine) -> None:
+    """`Naive` once demanded half of the votes, although a class can win with less."""
     forest, schema, frame = wine
-    outvoted = 0
+    low, statuses = 0, set()
     for target in (0, 1, 2):
         explainer = rc.Explainer(forest, schema, rc.Naive(), target=target)
         for answer, (_, row) in zip(explainer.explain_many(frame), frame.iterrows(), strict=True):
-            if answer.status in ("optimal", "feasible"):
-                assert answer.score >= 0.5
-                assert forest.predict(answer.encoded[None, :])[0] == target
-            if answer.status != "no_recourse":
-                continue
-            points = points_around(schema, row)
-            score = forest.score(points, target)
-            assert score.max() < 0.5  # what is claimed
-            assert answer.best_score >= score.max() - 1e-9
-            outvoted += bool((forest.predict(points) == target).any())  # what is not claimed
-            assert "reaches a score of 0.500" in verdict(answer, 3)
-            assert "3 classes can win with less than 1/2" in verdict(answer, 3)
-    assert outvoted > 3
+            statuses.add(answer.status)
+            assert answer.threshold == pytest.approx(1 / 3)
+            assert np.isnan(answer.cutoff)
+            if answer.status == "optimal":
+                assert forest.judge.predict(answer.encoded[None, :])[0] == target
+                low += bool(answer.score < 0.5)
+                assert "above every other class" in verdict(answer)
+            if answer.status == "no_recourse":
+                points = points_around(schema, row)
+                assert (forest.predict(points) != target).all()
+                assert answer.best_score >= forest.score(points, target).max() - 1e-9
+                assert "no change within the limits" in verdict(answer)
+    assert low > 3
+    assert statuses == {"optimal", "no_recourse", "already_favourable"}
 
 
-def test_an_optimum_with_three_classes_is_the_nearest_with_the_score(wine: Wine) -> None:
-    """A nearer point may be predicted as the target: with less than half of the votes."""
+def test_one_against_rest_asks_for_half_of_the_votes(wine: Wine) -> None:
+    forest, schema, frame = wine
+    against, plural = (
+        rc.Explainer(forest, schema, rc.Naive(), target=1, decision=rule).explain_many(frame)
+        for rule in ("one-against-rest", "plurality")
+    )
+    for high, low in zip(against, plural, strict=True):
+        assert high.cutoff == 0.5
+        if high.status == "optimal":
+            assert high.score > 0.5
+            assert low.status in ("optimal", "already_favourable")
+            assert low.status != "optimal" or low.distance <= high.distance + 1e-12
+        if high.status == "already_favourable":
+            assert low.status == "already_favourable"
+    assert any(a.distance > b.distance + 1e-6 for a, b in zip(against, plural, strict=True))
+
+
+def test_the_decision_must_fit_the_model_and_the_cutoff(wine: Wine) -> None:
+    forest, schema, _ = wine
+    for wrong, words in (
+        ({"decision": "most"}, "choose among plurality, one-against-rest"),
+        ({"decision": "plurality", "cutoff": 0.4}, "a plurality has no cutoff"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            rc.Explainer(forest, schema, rc.Naive(), target=1, **wrong)
+    own = forest.decided_at(1, 0.4)
+    with pytest.raises(ValueError, match="cut-off of its own"):
+        rc.Explainer(own, schema, rc.Naive(), target=1, decision="plurality")
+
+
+def test_robust_and_plausible_methods_keep_the_decision(wine: Wine) -> None:
+    """Direct-SAA asks for p* > 1/2, which no other class can beat; plausibility keeps the plurality."""
+    forest, schema, frame = wine
+    X = encode(schema, frame.to_numpy(dtype=float))
+    y = np.array(forest.classes)[forest.predict(X)]
+    plausible = [rc.IsolationForest(0.1), rc.LocalOutlierFactor(0.1), rc.RobX(0.5, k=50)]
+    methods = [rc.Naive(), rc.DirectSAA(0.2), *plausible]
+    explainer = rc.Explainer(forest, schema, methods, target=1, training=(X, y))
+    found = explainer.explain_many(frame.iloc[::7])
+    assert {a.status for a in found} >= {"optimal", "heuristic"}
+    assert all(a.status != "error" for a in found), [a.reason for a in found]
+    below_half = {a.method.name for a in found if a.works and a.score < 0.5}
+    assert below_half >= {"naive", "isolation-forest", "local-outlier-factor"}
+
+
+def test_assessing_a_point_tells_a_plurality_from_a_tie(wine: Wine) -> None:
     forest, schema, frame = wine
     answers = rc.Explainer(forest, schema, rc.Naive(), target=1).explain_many(frame)
-    assert sum(a.status == "optimal" for a in answers) > 20
-    assert all("reaches the score" in verdict(a, 3) for a in answers if a.status == "optimal")
-
-
-def test_a_report_of_three_classes_does_not_call_customers_without_any_recourse() -> None:
-    outcomes = Outcomes("any change with a score of at least 1/2", 5, 3, 0)
-    two = Population("p", 10, 2, 0, 8, outcomes, None, None, ())
-    assert "flips the decision" in report_verdict(two)[2]
-    three = replace(two, n_classes=3)
-    assert "half of the votes; 3 are proved to have none" in report_verdict(three)[2]
-    assert "may still have one that flips the decision" in report_verdict(three)[3]
+    low = next(a for a in answers if a.status == "optimal" and a.score < 0.5)
+    line = rc.assess_points(forest, schema, pd.DataFrame([low.point]), 1).iloc[0]
+    assert line["valid_now"]
+    assert line["passes naive"]
+    assert 0 < line["predicted"] < 1

@@ -18,7 +18,6 @@ from robustcf.methods.certified.ladder import Ladder, Pool
 from robustcf.methods.certified.search import LevelSearch, PassingChance
 from robustcf.methods.family import Answer, Customer, Tools
 from robustcf.methods.threshold_family import Thresholds
-from robustcf.methods.thresholds import Naive
 from robustcf.support.tolerances import reached
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class CertifiedPoints:
         ladder = Ladder(self.explained, row, tools)
         first = ladder.at(searches[0].guess)
         if first.numbers is None and ladder.at(searches[0].path[0]).status == "no_recourse":
-            return self.explained.thresholds.answers(row, [Naive() for _ in methods], tools)
+            return self.explained.thresholds.answers(row, methods, tools)
         optimism = self._optimism(ladder, first, row)
         if self.fresh.pool is None or optimism is None:
             return [search.certified(ladder) for search in searches]

@@ -89,7 +89,9 @@ class Isolation:
         detector, ours, tools = self.detectors[row.target], tools.engine.name == "engine", _with_highs(tools)
         demands = self.thresholds.demands(row.target, methods)
         moves = moves_of(detector.geometry, row.numbers, row.encoded)
-        problem = build_problem(detector.geometry, moves, detector.votes, demands[0], detector.demand)
+        more = self.thresholds.leads(row.target, demands, detector.geometry)
+        votes = np.vstack([detector.votes, more.votes])
+        problem = build_problem(detector.geometry, moves, votes, demands[0], detector.demand, *more.demand)
         folded = demands[0] - int(problem.demand[0])
         at = {i: _with_demand(problem, demands[i] - folded) for i in open_}
         known = self._first_choices(row, problem, moves, at, answers, detector)

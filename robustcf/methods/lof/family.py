@@ -205,8 +205,9 @@ class _Search:
         """
         slope = self.method.weight * float(self.near.density[i])
         moves = self.points.moves(self.moves, self.points.own + share * slope * self.points.other[i])
-        votes = self.thresholds.votes[self.row.target]
-        problem = build_problem(self.thresholds.geometry, moves, votes, self.demand)
+        more = self.thresholds.leads(self.row.target, [self.demand])
+        votes = np.vstack([self.thresholds.votes[self.row.target], more.votes])
+        problem = build_problem(self.thresholds.geometry, moves, votes, self.demand, *more.demand)
         return problem, moves, (1 - share) * slope * float(self.near.delta[i])
 
     def _integer_program(self, i: int, share: float, bounds: _Bounds) -> None:

@@ -62,7 +62,7 @@ def points_of(geometry: Geometry, moves: Moves, numbers: np.ndarray, near: Neigh
         else:
             mine, mixed, all_there = _numbers(feature, geometry, j, numbers[j], values)
             complete &= all_there
-        where = first + _cells(feature, geometry.splits[j], mine, int(moves.own[j]))
+        where = first + _cells(geometry, j, mine, int(moves.own[j]))
         if j in moves.split:
             below = int(geometry.start[-1]) + 2 * moves.split.index(j)
             mine, where = _told_apart(mine, where, float(numbers[j]), first + moves.own[j], below, mixed)
@@ -82,12 +82,11 @@ def points_of(geometry: Geometry, moves: Moves, numbers: np.ndarray, near: Neigh
     )  # fmt: skip
 
 
-def _cells(feature: Feature, splits: np.ndarray, numbers: np.ndarray, own: int) -> np.ndarray:
+def _cells(geometry: Geometry, j: int, numbers: np.ndarray, own: int) -> np.ndarray:
+    feature = geometry.schema.features[j]
     if np.isnan(numbers).any() or not feature.n_columns:
         return np.full(len(numbers), own)
-    if not feature.ordered:
-        return numbers.astype(np.int64)
-    return np.searchsorted(splits, feature.encoded(numbers).astype(np.float32), side="right")
+    return geometry.cells_of(j, numbers) if feature.ordered else numbers.astype(np.int64)
 
 
 def _told_apart(

@@ -119,11 +119,11 @@ class Stability:
         encoded = encode(self.thresholds.schema, points)
         c = forest.class_index(target)
         accepted: np.ndarray = forest.predict(encoded, voting) == c
-        score = forest.score(encoded, target, voting)
-        if voting == "soft":
-            return accepted & (score >= forest.winning(target).score + TIE_MARGIN)
-        (votes,) = self.thresholds.demands(target, [Naive()])  # with three classes, fewer votes can win
-        accepted &= np.rint(score * len(forest)) >= votes
+        if voting == "hard":
+            return accepted
+        scores, least = forest.predict_proba(encoded), np.float64(forest.winning(target).score)
+        rivals = np.delete(scores, c, axis=1).max(axis=1) if forest.by_plurality else least
+        accepted &= scores[:, c] >= rivals + TIE_MARGIN
         return accepted
 
     def stability(self, points: np.ndarray, target: Label, method: RobX) -> np.ndarray:

@@ -73,7 +73,7 @@ class RobX(Method):
         return self.tau
 
     def threshold(self, n_trees: int, cutoff: float | Cutoff = MAJORITY) -> float:
-        return as_cutoff(cutoff).score
+        return as_cutoff(cutoff).least
 
     def family(self, setting: Setting) -> Family[Any]:
         from robustcf.methods.robx.family import Stability

@@ -13,12 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from robustcf_jobs.inputs.errors import BadInput
+from robustcf_jobs.report.model import is_fully_grown
 from robustcf_jobs.report.parts import METHOD, SAMPLE, MethodCounts, PopulationCounts, ReportParts
 from robustcf_jobs.report.report import _compared, report_folder
 from robustcf_jobs.report.rows import look_at
 from robustcf_jobs.report.tables import Summary
 from robustcf_jobs.run.folder import RunFolder
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
+import robustcf as rc
 from tests.helpers.browser import Browser, browse
 from tests.helpers.jobworld import (
     Command,
@@ -359,3 +363,19 @@ def test_ten_thousand_customers_open_in_two_seconds(tmp_path: Path, browser: Bro
     assert browser.requests == []
     assert browser.complaints == []
     assert min(seconds) < 2.0
+
+
+def test_a_default_forest_is_recognised_as_fully_grown(tmp_path: Path) -> None:
+    for n, (model, grown) in enumerate(
+        [
+            (RandomForestClassifier(5), True),
+            (RandomForestClassifier(5, min_samples_leaf=5), False),
+            (BaggingClassifier(DecisionTreeClassifier(), 3), True),
+            (BaggingClassifier(DecisionTreeClassifier(max_depth=3), 3), False),
+        ]
+    ):
+        data = rc.datasets.synthetic_credit(200, seed=0)
+        folder = tmp_path / str(n)
+        rc.save_forest(rc.Forest.from_sklearn(model.fit(data.encode(data.X), data.y)), folder / "forest")
+        assert is_fully_grown(RunFolder(str(folder))) == grown
+    assert not is_fully_grown(RunFolder(str(tmp_path / "sweep")))

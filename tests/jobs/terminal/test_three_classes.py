@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from robustcf_jobs.inputs.errors import BadInput
-from robustcf_jobs.report.report import _decision
+from robustcf_jobs.report.model import decision_of
 from robustcf_jobs.run.folder import RunFolder
 from robustcf_jobs.terminal.printing import print_counterfactual
 
 import robustcf as rc
 from robustcf.forest.files import save_forest
-from robustcf.show import demand
 from tests.helpers.wines import three_wines
 
 
-def test_the_terminal_says_the_score_that_is_asked_where_there_are_three_classes(
+def test_the_terminal_says_that_the_highest_of_three_scores_decides(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     forest, schema, frame = three_wines()
@@ -25,16 +24,20 @@ def test_the_terminal_says_the_score_that_is_asked_where_there_are_three_classes
     answer = explainer.explain(frame.iloc[0])
     print_counterfactual(Console(width=200), explainer, frame.iloc[0], answer)
     said = capsys.readouterr().out
-    assert "score of at least 0.500" in said
-    assert "flips the decision" not in said
-    assert demand(answer, 2) == "flips the decision"
+    assert "flips the decision" in said
+    assert "above every other class's" in said
 
 
-def test_a_report_counts_the_classes_of_the_forest_in_its_run(tmp_path: Path) -> None:
+def test_a_report_says_which_of_two_decisions_its_forest_takes(tmp_path: Path) -> None:
     run = RunFolder(str(tmp_path))
-    assert _decision(run) == (2, None)  # a sweep keeps no forest
-    save_forest(three_wines()[0], tmp_path / "forest")
-    assert _decision(run) == (3, None)
+    assert decision_of(run) is None  # a sweep keeps no forest
+    forest = three_wines()[0]
+    save_forest(forest, tmp_path / "forest")
+    assert (
+        decision_of(run) == "The model decides for the one of 3 classes with the highest score (plurality)."
+    )
+    save_forest(forest.deciding(1, rule="one-against-rest"), tmp_path / "forest")
+    assert decision_of(run) == "The model decides for 1 at a score of more than 0.5 (one against rest)."
     (tmp_path / "forest" / "forest.json").write_text("[]")
     with pytest.raises(BadInput, match=r"forest\.json: does not describe a forest"):
-        _decision(run)
+        decision_of(run)

@@ -87,7 +87,7 @@ def test_without_a_target_the_other_class_is_asked_for(forest: rc.Forest) -> Non
     assert "already_favourable" not in {a.status for a in answers}
 
 
-def test_three_classes_need_a_target_and_reach_it_against_the_rest() -> None:
+def test_three_classes_need_a_target_and_reach_it() -> None:
     def three(frame: pd.DataFrame) -> np.ndarray:
         return np.digitize(frame["income"] + 20 * frame["age"], [2500, 4000])
 
@@ -101,7 +101,7 @@ def test_three_classes_need_a_target_and_reach_it_against_the_rest() -> None:
             assert answer.status in ("optimal", "already_favourable", "no_recourse")
             if answer.status == "optimal":
                 assert forest.judge.predict(answer.encoded[None, :])[0] == target
-                assert answer.score > 0.5
+                assert answer.score > 1 / 3
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     BaggingClassifier,
     ExtraTreesClassifier,
-    GradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -212,8 +212,8 @@ class Odd:
         (DecisionTreeClassifier(), "not fitted"),
         (RandomForestRegressor(2).fit([[0.0], [1.0]], [0.0, 1.0]), "cannot explain a RandomForestRegressor"),
         (
-            GradientBoostingClassifier(n_estimators=2).fit([[0.0], [1.0]], [0, 1]),
-            "GradientBoostingClassifier",
+            AdaBoostClassifier(n_estimators=2).fit([[0.0], [1.0]], [0, 1]),
+            "AdaBoostClassifier",
         ),
         (
             BaggingClassifier(LogisticRegression(), 2).fit([[0.0], [1.0]] * 9, [0, 1] * 9),

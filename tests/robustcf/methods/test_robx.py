@@ -149,6 +149,7 @@ def test_a_tie_of_three_classes_is_no_majority_under_hard_votes() -> None:
         [rc.RobX(k=20), rc.Naive()],
         target=world.target,
         voting="hard",
+        decision="one-against-rest",
         training=training_of(world, 5000059),
     ).explain_grid(world.row)
     assert (robx.status, naive.status) == ("heuristic", "optimal")

@@ -66,7 +66,7 @@ def test_votes_are_the_forests_score(seed: int) -> None:
             X = encode(world.schema, points)
             score = scores_by_model(world.forest.judge, X, world.voting)[:, c]
             votes = np.array([problem.votes_of(x)[0] + folded for x in choices])
-            believed = [score_of(int(v), len(world.forest), world.voting) for v in votes]
+            believed = [score_of(int(v), world.forest, target, world.voting) for v in votes]
             assert believed == pytest.approx(score, abs=1e-12)
             reached = [problem.reaches(x) for x in choices]
             assert reached == reaches(score, 0.5, len(world.forest), world.voting, c == 0).tolist()

@@ -307,6 +307,18 @@ def test_the_word_robust_is_earned_by_measurement(
         assert "with robust recourse" not in html
 
 
+def test_fully_grown_trees_are_named_first_where_a_promise_was_not_kept() -> None:
+    """scikit-learn's default forest on the breast-cancer data: 18 % held where 95 % were promised."""
+    short = replace(with_strict(validity=measured(0.18, 0.15, 0.22)), fully_grown=True)
+    first = verdict(short)[0]
+    assert first.startswith("The model itself is the obstacle: its trees are fully grown")
+    for words in ("18.0 %", "target is 95 %", "max_depth", "min_samples_leaf", "certified"):
+        assert words in first
+    kept = replace(with_strict(validity=measured(0.97, 0.95, 0.99)), fully_grown=True)
+    limited = with_strict(validity=measured(0.18, 0.15, 0.22))
+    assert not any("obstacle" in line for line in (*verdict(kept), *verdict(limited)))
+
+
 CERTIFIED: dict[str, Any] = {
     "title": "Certified, α = 0.05, δ = 0.05",
     "certificates": Certificates(40, 36, "with confidence 0.95 <b>", 100, 0.05, 1, "same-data"),

@@ -99,9 +99,7 @@ def test_encoding_and_votes_are_those_of_the_library(seed: int) -> None:
         assert not verdict.decided(world.voting)[~won & sure].any()
         assert not verdict.denied(world.voting)[won & sure].any()
         ahead = predicted_validity(forest, points, forest.classes[target], world.voting).estimate  # type: ignore[arg-type]
-        guess = predicted(
-            verdict.score, verdict.spread, [trees.bar(target)] * len(rows), len(forest), world.voting
-        )
+        guess = predicted(verdict, [trees.bar(target)] * len(rows), len(forest), world.voting)
         clear = (verdict.spread > 1e-9) | (world.voting == "hard")
         assert guess[clear] == pytest.approx(ahead[clear], abs=1e-7)
 
