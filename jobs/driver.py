@@ -18,6 +18,7 @@ from .cluster.signals import stop_if_asked, work_is_kept
 from .cluster.tasks import Tasks
 from .inputs.config import AuditConfig, SweepConfig, config_as_json, config_hash
 from .inputs.errors import BadInput
+from .inputs.uri import in_a_submitted_job
 from .reduce.alarms import compare_with_limits
 from .reduce.reduce import reduce_run
 from .report.report import report_run
@@ -112,6 +113,11 @@ def drive(
 ) -> int:
     """Start or resume a run; return the exit code."""
     folder = RunFolder(config.output)
+    if folder.local and in_a_submitted_job(folder.path("")):
+        raise BadInput(
+            f"output is {folder.shown}, in the temporary folder of a submitted job, which Ray removes;"
+            " give an absolute path on a disk that all nodes share, or a URI such as s3://bucket/run"
+        )
     folder.begun(kind, config_hash(config))  # refuse another run's folder before any work
     with outer_stage("reading the inputs"):
         work = read_inputs()

@@ -168,16 +168,26 @@ def certificate_text(cf: Counterfactual) -> str | None:
     return f"no certificate: {cf.reason or 'the row has no point'}"
 
 
+# Units of time that a schema gives in the plural. Others stay as they are: no rule covers all languages.
+_SINGULAR = {
+    "seconds": "second", "minutes": "minute", "hours": "hour", "days": "day", "weeks": "week",
+    "months": "month", "quarters": "quarter", "years": "year",
+}  # fmt: skip
+
+
 def value_text(feature: Feature, value: Value, digits: int = EXACT_DIGITS) -> str:
     """Return a value with its unit; a number has at most `digits` digits.
 
     >>> value_text(Feature("income", "continuous", unit="EUR"), 12345.678, 6)
     '12,345.7 EUR'
+    >>> value_text(Feature("job", "continuous", unit="months"), 1)
+    '1 month'
     """
     if not feature.is_number or isinstance(value, str) or not math.isfinite(value):
         return str(value)
     text = _plain_text(_rounded(value, digits, ROUND_HALF_EVEN))
-    return f"{text} {feature.unit}".rstrip()
+    unit = _SINGULAR.get(feature.unit, feature.unit) if text in ("1", "-1") else feature.unit
+    return f"{text} {unit}".rstrip()
 
 
 def change_rows(schema: Schema, changes: tuple[Change, ...]) -> list[tuple[str, str, str]]:

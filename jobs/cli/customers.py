@@ -89,7 +89,10 @@ def explain(
         bool, typer.Option("--naive", help="Also show the nearest change without margin.")
     ] = False,
     target: Annotated[
-        str | None, typer.Option(help="The label to reach. With two classes, it defaults to the other one.")
+        str | None,
+        typer.Option(
+            help="The favourable label. Needed with --model; with DATA and two classes, the other one."
+        ),
     ] = None,
     cutoff: Cutoff = None,
     score_of: ScoreOf = None,
@@ -155,6 +158,9 @@ def explain(
             rows = None if training is None or label is None else Training(training, label)
             whom = Customer(customers, row, customer, id_column)
             chosen = customer_of_table(whom, model, schema, rows, trust_pickle)
+            if target is None:
+                labels = ", ".join(map(str, chosen.forest.classes))
+                raise BadInput(f"--target is missing: name the favourable label, one of {labels}")
         elif data is not None and row is not None:
             chosen = row_of_data(read_dataset(data), row, trees, depth, seed)
         else:

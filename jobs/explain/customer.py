@@ -18,7 +18,7 @@ from robustcf.schema.encode import encode, read_rows
 
 from ..inputs.config import Training
 from ..inputs.errors import BadInput, reporting_bad_input
-from ..inputs.model_file import OpenedModel, open_model, raw_rows
+from ..inputs.model_file import OpenedModel, is_whole, open_model, raw_rows
 from ..inputs.secrets import without_secrets
 from ..inputs.tables import column_names, plan_table, read_chunk
 from ..validate.forests import load_training
@@ -114,14 +114,13 @@ def _schema(
     opened: OpenedModel, schema: str | None, customer: Customer, training: Training | None
 ) -> tuple[Schema, str]:
     """Return the schema, and a note if its ranges come from the customers' table."""
-    if opened.read is None or schema is not None:
-        data = None
-        if opened.read is not None and training is not None:
-            data = raw_rows(training.data, opened.read)
-        return opened.schema(schema, data), ""
+    if opened.read is None:
+        return opened.schema(schema), ""
     if training is not None:
-        return opened.schema(data=raw_rows(training.data, opened.read)), ""
-    return opened.schema(data=raw_rows(customer.table, opened.read)), "; ranges from the customers' table"
+        return opened.schema(schema, raw_rows(training.data, opened.read)), ""
+    if is_whole(schema, opened.read):
+        return opened.schema(schema), ""
+    return opened.schema(schema, raw_rows(customer.table, opened.read)), "; ranges from the customers' table"
 
 
 def _find(customer: Customer, schema: Schema) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def model_and_schema(model: Model, training: Training | None) -> tuple[Forest, S
     assert address is not None  # the config was checked
     opened = open_model(address, model.trust_pickle)
     data = None
-    if opened.read is not None and training is not None and not _is_whole(model.schema, opened.read):
+    if opened.read is not None and training is not None and not is_whole(model.schema, opened.read):
         data = raw_rows(training.data, opened.read)
     schema = opened.schema(model.schema, data)
     forest = opened.forest.deciding(model.favourable, model.cutoff, model.score_of, model.decision)
@@ -196,7 +196,7 @@ def raw_rows(address: str, read: ReadModel) -> pd.DataFrame:
     return frame
 
 
-def _is_whole(address: str | None, read: ReadModel) -> bool:
+def is_whole(address: str | None, read: ReadModel) -> bool:
     """Whether a schema file describes every column, so that no data need be read."""
     if address is None:
         return False

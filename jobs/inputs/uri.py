@@ -79,6 +79,15 @@ def base_of(address: str) -> str:
     return head.rpartition("/")[0] + mark + query
 
 
+def in_a_submitted_job(path: str) -> bool:
+    """Whether a path lies in the folder to which Ray copies the files of a submitted job.
+
+    >>> in_a_submitted_job("/tmp/ray/session/runtime_resources/working_dir_files/_ray_pkg_1/runs/tonight")
+    True
+    """
+    return "/runtime_resources/working_dir_files/" in path.replace("\\", "/")
+
+
 def is_local(address: str) -> bool:
     from pyarrow import fs
 

@@ -107,8 +107,9 @@ class _JsonStage(Stage):
             thread.join()
 
     def _tick(self, ended: threading.Event) -> None:
-        if not ended.wait(FIRST):
-            self.show(last=not self.patience or _Lines.last < self.begin)
+        outer = self.patience > 0
+        if not ended.wait(1.5 * FIRST if outer else FIRST):
+            self.show(last=not outer or _Lines.last < self.begin)
         while not ended.wait(0.5):
             self.show()
 

@@ -320,3 +320,12 @@ def test_mixed_types_across_files_are_one_table(tmp_path: Path) -> None:
 
 def test_the_table_of_counterfactuals_opens_as_one_dataset(finished: Path) -> None:
     assert pa.dataset.dataset(finished / "run/counterfactuals").count_rows() == 300
+
+
+def test_the_temporary_folder_of_a_submitted_job_is_no_output(tmp_path: Path) -> None:
+    """A relative output under `ray job submit` "succeeded", and Ray removed the run."""
+    copied = tmp_path / "session/runtime_resources/working_dir_files/_ray_pkg_0"
+    config = make_audit(copied, customers(3))
+    with pytest.raises(BadInput, match="in the temporary folder of a submitted job, which Ray removes"):
+        run_audit(config)
+    assert not (copied / "run").exists()

@@ -47,7 +47,8 @@ def run(*arguments: str) -> str:
 
 
 def own(files: Path, *more: str) -> tuple[str, ...]:
-    return ("--model", str(files / "model.skops"), "--customers", str(files / "customers.csv"), *more)
+    given = more if "--target" in more else ("--target", "1", *more)
+    return ("--model", str(files / "model.skops"), "--customers", str(files / "customers.csv"), *given)
 
 
 def test_a_customer_is_explained_for_a_person(files: Path, denied: pd.DataFrame, tmp_path: Path) -> None:
@@ -107,15 +108,25 @@ def test_a_forest_folder_and_a_trusted_pickle_do_too(files: Path, model: Any, tm
     (tmp_path / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
     data.X.to_parquet(tmp_path / "all.parquet")
     row = int(np.flatnonzero(forest.predict(data.encode(data.X)) == 0)[0])
-    table = ("--customers", str(tmp_path / "all.parquet"), "--row", str(row), "--json", "--no-menu")
+    asked = ("--target", "1", "--json", "--no-menu")
+    table = ("--customers", str(tmp_path / "all.parquet"), "--row", str(row), *asked)
     record = json.loads(
         run("--model", str(tmp_path / "forest"), "--schema", str(tmp_path / "schema.toml"), *table)
     )
     cf = rc.Explainer(forest, data.schema, rc.DirectSAA(0.05)).explain(data.X.iloc[row])
     assert record["answers"][0]["distance"] == cf.distance
     joblib.dump(model, tmp_path / "m.joblib")
-    table = ("--customers", str(files / "customers.csv"), "--row", "0", "--json", "--no-menu")
+    table = ("--customers", str(files / "customers.csv"), "--row", "0", *asked)
     assert run("--model", str(tmp_path / "m.joblib"), "--trust-pickle", *table)
+
+
+def test_a_short_schema_takes_its_ranges_from_the_customers(
+    files: Path, denied: pd.DataFrame, tmp_path: Path
+) -> None:
+    """It was refused without training rows, although the customers' table has the columns."""
+    (tmp_path / "schema.toml").write_text('[[feature]]\nname = "age"\naction = "fixed"\n')
+    output = run(*own(files, "--row", str(denied.index[0]), "--schema", str(tmp_path / "schema.toml")))
+    assert "ranges from the customers' table" in output
 
 
 BAD_INPUT = {
@@ -130,7 +141,8 @@ BAD_INPUT = {
     "{own} --row 1 --training t.csv": "--training and --label must be used together",
     "{own} --row 1 --forests 3": "--training and --label",
     "{own} --row 1 --plot picture.txt": "must end in .png",
-    "{own} --row 1 --target maybe": "no class 'maybe'",
+    "--model {files}/model.skops --customers {files}/customers.csv --row 1": "name the favourable label",
+    "{maybe} --row 1": "no class 'maybe'",
     "{own} --row 1 --schema nothing.toml": "nothing.toml: cannot be read",
     "--model {files}/customers.csv --customers {files}/customers.csv --row 1": "a pickle can run any code",
     "--model {files}/nowhere --customers {files}/customers.csv --row 1": "cannot be read",
@@ -140,6 +152,7 @@ BAD_INPUT = {
 @pytest.mark.parametrize("command", BAD_INPUT)
 def test_bad_input_is_one_clear_line(command: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = command.replace("{own}", " ".join(own(files))).replace("{files}", str(files))
+    text = text.replace("{maybe}", " ".join(own(files, "--target", "maybe")))
     with pytest.raises(SystemExit) as stopped:
         main(["explain", *text.split()])
     assert stopped.value.code == 2
@@ -163,6 +176,6 @@ def test_a_customer_who_cannot_be_read_is_said_so(files: Path, tmp_path: Path, c
         "good",
     ]
     with pytest.raises(SystemExit) as stopped:
-        main(["explain", "--model", str(files / "model.skops"), *table, "--row", "1"])
+        main(["explain", "--model", str(files / "model.skops"), *table, "--row", "1", "--target", "1"])
     assert stopped.value.code == 2
     assert "column 'age': 'old' is not a number" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from tests.helpers.jobworld import ROOT, customers, make_audit, run_audit, same_
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "FIRST", 0.1)
+    monkeypatch.setattr(progress, "FIRST", 0.4)
     monkeypatch.setattr(progress, "INTERVAL", 0.4)
     monkeypatch.setattr(progress._OuterStage, "patience", 0.4)
 
