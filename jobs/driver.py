@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .cluster.metrics import count_rows
 from .cluster.session import refuse_unshared_output, session
-from .cluster.signals import stop_if_asked
+from .cluster.signals import stop_if_asked, work_is_kept
 from .cluster.tasks import Tasks
 from .inputs.config import AuditConfig, SweepConfig, config_as_json, config_hash
 from .inputs.errors import BadInput
@@ -32,7 +33,7 @@ from .run.manifest import (
     noted_counts,
 )
 from .run.planned import planned_shards, refuse_strays
-from .terminal.progress import stage
+from .terminal.progress import outer_stage, stage
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def drive(
     """Start or resume a run; return the exit code."""
     folder = RunFolder(config.output)
     folder.begun(kind, config_hash(config))  # refuse another run's folder before any work
-    work = read_inputs()
+    with outer_stage("reading the inputs"):
+        work = read_inputs()
     stop_if_asked()
     with claimed(folder):
         manifest = folder.begun(kind, config_hash(config))
@@ -121,9 +123,11 @@ def drive(
             manifest = new_manifest(kind, config) | {key: value for key, (value, _) in work.inputs.items()}
         else:
             _check_resumable(folder, manifest, work)
+            work_is_kept()
         with session(address, config.solver.threads, cpus) as ray:
             tasks = Tasks(ray, config.solver, refuse_unshared_output(ray, folder, config.shared))
-            return _run_stages(Run(config, folder, tasks, Journal(folder, manifest), resumed), work)
+            with outer_stage(kind):
+                return _run_stages(Run(config, folder, tasks, Journal(folder, manifest), resumed), work)
 
 
 def _check_resumable(folder: RunFolder, manifest: dict[str, Any], work: Work) -> None:
@@ -196,10 +200,11 @@ def _explain(run: Run, work: Work, missing: Sequence[str], customers: int) -> No
     made = {f"counterfactuals/{name}" for name in missing}
     shards = run.manifest["shards"].items()
     finished = sum(noted.get("customers", 0) for name, noted in shards if name not in made)
-    with stage(f"{work.title}explaining", customers - finished) as progress:
+    with stage(f"{work.title}explaining", customers - finished, "customers") as progress:
         for done in work.explain(run, missing):
             run.journal.note(done.file, **noted_counts(done))
             progress.advance(done.customers, done.counts)
+            count_rows(done.counts)
 
 
 def _validate(run: Run, work: Work, missing: Sequence[str]) -> None:
@@ -207,7 +212,7 @@ def _validate(run: Run, work: Work, missing: Sequence[str]) -> None:
     if not missing:
         return
     work.retrain(run)
-    with stage(f"{work.title}validating", len(missing)) as progress:
+    with stage(f"{work.title}validating", len(missing), "shards") as progress:
         for _, (file, rows) in run.tasks.each(lambda shard: work.validate(run, shard), missing):
             run.journal.note(file, rows=rows)
             progress.advance(1)

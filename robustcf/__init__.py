@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from robustcf.certificate.points import certify
     from robustcf.counterfactual import Change, Counterfactual
     from robustcf.explain import Explainer
+    from robustcf.explain.blockers import Blockers, blockers_of
+    from robustcf.explain.reasons import Reason, reasons_of
+    from robustcf.explain.regions import Region, region_of
     from robustcf.forest.arrays import ForestError
     from robustcf.forest.files import load_forest, save_forest
     from robustcf.forest.forest import Forest
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Blockers",
     "Calibration",
     "Certificate",
     "Certified",
@@ -56,18 +60,23 @@ __all__ = [
     "Method",
     "Naive",
     "ReadModel",
+    "Reason",
+    "Region",
     "RobX",
     "RobustSAA",
     "Schema",
     "SchemaError",
     "SolverError",
     "assess_points",
+    "blockers_of",
     "certify",
     "datasets",
     "insight",
     "load_forest",
     "predicted_validity",
     "read_model",
+    "reasons_of",
+    "region_of",
     "save_forest",
     "train_fresh",
     "validate",
@@ -82,6 +91,9 @@ _HOMES = {
     "certificate.points": ("certify",),
     "counterfactual": ("Change", "Counterfactual"),
     "explain": ("Explainer",),
+    "explain.blockers": ("Blockers", "blockers_of"),
+    "explain.reasons": ("Reason", "reasons_of"),
+    "explain.regions": ("Region", "region_of"),
     "forest": ("Forest", "ForestError"),
     "forest.files": ("load_forest", "save_forest"),
     "guarantee": ("Guarantee",),

@@ -55,6 +55,7 @@ class Counterfactual:
     - `relaxation`: how far a `relaxed` point misses the isolation forest's threshold (the paper's ν).
     - `guarantee`: the guarantee for a point on which all trees agree (Prop. 5).
     - `certificate`: what fresh forests say about the point (`Certified`).
+    - `alternative`: 0 for the nearest answer, 1 for its first alternative.
     """
 
     status: Status
@@ -84,6 +85,7 @@ class Counterfactual:
     solver: str = ""
     seconds: float = 0.0
     nodes: int = 0
+    alternative: int = 0
 
     @property
     def works(self) -> bool:

@@ -25,6 +25,8 @@ from robustcf.support.tolerances import reached
 if TYPE_CHECKING:
     from robustcf.certificate.certificate import Certificate
     from robustcf.explain import Explainer
+    from robustcf.explain.blockers import Blockers
+    from robustcf.explain.regions import Region, Side
 
 DIGITS = 6
 EXACT_DIGITS = 17  # enough to represent any float64 exactly
@@ -62,6 +64,8 @@ def verdict(cf: Counterfactual) -> str:
     if cf.status == "optimal" and cf.certificate is not None:
         said = f"proved nearest at its level: no smaller allowed change has a {_level(cf.certificate)}"
         return f"{said} and flips the decision"
+    if cf.status == "optimal" and cf.alternative:
+        return "proved: no other change that is truly different is smaller"
     if cf.status == "optimal" and _by_plurality(cf):
         return "proved nearest: no smaller allowed change lifts the score above every other class's"
     if cf.status == "optimal":
@@ -98,6 +102,50 @@ def no_way(threshold: float, best_score: float | None) -> str:
     if best_score is None or math.isnan(best_score):
         return said
     return f"{said}; the closest comes to {math.floor(best_score * 1000) / 1000:.3f}"
+
+
+def region_text(schema: Schema, region: Region) -> list[str]:
+    """Say how far a customer may overshoot, one line per changed feature."""
+    lines = []
+    for side in region.sides:
+        feature = schema[side.feature]
+        first = value_text(feature, _rounded_side(feature, side, side.value, inwards=False))
+        bound = {"up": "of at least", "down": "of at most", "none": "of exactly"}[side.direction]
+        said = f"{feature.label or feature.name} {bound} {first}"
+        if side.direction != "none" and side.end is not None:
+            last = value_text(feature, _rounded_side(feature, side, side.end, inwards=True))
+            said = f"{feature.label or feature.name} from {first} to {last}; beyond that it can fail again"
+        lines.append(said)
+    return lines
+
+
+def _rounded_side(feature: Feature, side: Side, value: Value, *, inwards: bool) -> Value:
+    """Round an end of a region with few digits, into the region; exactly if that is not possible."""
+    if feature.kind != "continuous" or feature.allowed is not None:
+        return value
+    first, last = feature.number(side.value), feature.number(side.value if side.end is None else side.end)
+    up = (side.direction == "up") != inwards
+    rounded = float(_rounded(feature.number(value), DIGITS, ROUND_CEILING if up else ROUND_FLOOR))
+    unlimited = side.end is None and not inwards
+    return rounded if unlimited or min(first, last) <= rounded <= max(first, last) else value
+
+
+def blocking_text(found: Blockers) -> list[str]:
+    """Say what blocks a customer without recourse, as lines of text."""
+    if found.status == "found":
+        one = len(found.constraints) == 1
+        return [
+            f"{'this limit blocks' if one else 'these limits together block'} every way; without "
+            f"{'it' if one else 'them'} there is one, and no smaller set of limits would do (proved):",
+            *(f"- {words}" for words in found.words),
+        ]
+    return [
+        {
+            "none": "no change reaches the score even without any of the schema's limits (proved)",
+            "unknown": "which limits block every way was not found within the time limit",
+            "not_blocked": "no limit blocks this customer",
+        }[found.status]
+    ]
 
 
 def certificate_text(cf: Counterfactual) -> str | None:
@@ -147,7 +195,9 @@ def change_rows(schema: Schema, changes: tuple[Change, ...]) -> list[tuple[str, 
     return rows
 
 
-def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple[Change, ...]:
+def rounded_changes(
+    explainer: Explainer, row: Row, cf: Counterfactual, fewest: int = DIGITS
+) -> tuple[Change, ...]:
     """Return the changes with as few digits as possible, checked with the real model.
 
     Parameters
@@ -158,18 +208,20 @@ def rounded_changes(explainer: Explainer, row: Row, cf: Counterfactual) -> tuple
         The customer, in original units.
     cf : Counterfactual
         The answer; it is not changed.
+    fewest : int
+        Significant digits to begin with.
 
     Returns
     -------
     tuple of Change
-        With six significant digits if they suffice, otherwise with more. Changes with a certificate stay
-        exact, because the certificate is about the exact point.
+        With the fewest significant digits if they suffice, otherwise with more. Changes with a certificate
+        stay exact, because the certificate is about the exact point.
     """
     if cf.certificate is not None:
         return cf.changes
     schema, demanded = explainer.schema, cf.best_score if cf.status == "no_recourse" else cf.threshold
     before = read_rows(schema, row, missing=True).numbers[0]
-    for digits in range(DIGITS, EXACT_DIGITS):
+    for digits in range(fewest, EXACT_DIGITS):
         changes = tuple(_round_away(schema[c.feature], c, digits) for c in cf.changes)
         after = before.copy()
         for change in changes:

@@ -61,10 +61,23 @@ def test_the_examples_about_certificates_run() -> None:
     assert answer.certificate.forests == 100
 
 
+def test_the_example_of_alternatives_prints_what_the_page_says() -> None:
+    """The examples use the forest and the data of the README."""
+    data = rc.datasets.synthetic_credit(n=1000, seed=0)
+    model = RandomForestClassifier(100, max_depth=4, random_state=0).fit(data.encode(data.X), data.y)
+    names = {"rc": rc, "forest": rc.Forest.from_sklearn(model), "data": data, "row": data.X.iloc[35]}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for code in PYTHON.findall(PAGES["options.md"]):
+            exec(compile(code, "options.md", "exec"), names)
+    expected = re.findall(r"^```text\n(.*?)^```$", PAGES["options.md"], re.DOTALL | re.MULTILINE)
+    assert printed.getvalue() == "".join(expected)
+
+
 def test_every_page_with_python_is_run_by_a_test() -> None:
     """Here, and in test_constraints.py, test_export.py and test_tutorial.py."""
     run = {"choosing-alpha.md", "your-own-model.md", "constraints.md", "tables.md", "tutorial.md"}
-    run.add("certificates.md")
+    run |= {"certificates.md", "options.md"}
     assert {name for name, text in PAGES.items() if PYTHON.search(text)} == run
     for name in ("choosing-alpha.md", "constraints.md"):  # each example with its output
         assert len(PYTHON.findall(PAGES[name])) == PAGES[name].count("```\n\n```text\n"), name

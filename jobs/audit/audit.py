@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from robustcf import Explainer, Forest, Schema
+from robustcf.methods.alternatives import Levers
 from robustcf.methods.base import refuse_dependent_trees
 from robustcf.methods.joint import joint_tests
 
+from ..cluster.session import cpus_of
 from ..driver import Run, Work, drive
 from ..inputs.config import AuditConfig
 from ..inputs.errors import BadInput, reporting_bad_input
@@ -45,7 +47,7 @@ from ..validate.forests import (
     seeds_for,
 )
 from .certify import train_fresh_forests
-from .pilot import PILOTS, pilot
+from .pilot import MOST, pilot
 from .plan import FirstPass
 from .ranges import RangeFile
 from .scan import columns_of
@@ -73,7 +75,10 @@ def _read_inputs(config: AuditConfig) -> AuditWork:
             config.solver.threads,
             config.seed,
             config.solver.memory_limit,
+            config.alternatives,
+            tuple(config.levers.items()),
         )
+        Levers.of(schema, config.levers)
         _check(config, question, forest, schema)
         previous = config.previous and open_previous(
             config.previous,
@@ -139,6 +144,7 @@ class AuditWork(Work):
         self.training_ref: Any = None
         self.fresh_ref: Any = None
         self.files: tuple[RangeFile, ...] = ()  # of the rows, as the shards read them
+        self.pilots: pa.Table | None = None
 
     @property
     def inputs(self) -> Mapping[str, tuple[Any, str]]:
@@ -150,7 +156,8 @@ class AuditWork(Work):
 
     def plan(self, run: Run) -> int:
         manifest = run.manifest
-        run.tasks.warm_up(load_solver, self.config.solver.name)
+        if manifest["state"] != "complete":
+            run.tasks.warm_up(load_solver, self.config.solver.name)
         self.forest_ref = run.tasks.put(self.forest)
         digest_ref = self._load_training(run)  # while the first pass reads the customers
         settle = partial(self._settle, run, digest_ref)
@@ -212,10 +219,17 @@ class AuditWork(Work):
 
     def _pilot(self, run: Run, rejected: list[pa.Table]) -> float:
         """Return the measured seconds per rejected customer."""
-        job_ref = run.tasks.put(self._job(run, 0))
-        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), run.tasks.put(rejected))
-        calls = [(*arguments, number) for number in range(PILOTS)]
-        spent = [seconds for _, some in run.tasks.run(pilot, calls, solves=True) for seconds in some]
+        job_ref, sample_ref = run.tasks.put(self._job(run, 0)), run.tasks.put(rejected)
+        arguments = (job_ref, self.forest_ref, self.training_ref, self._fresh(run), sample_ref)
+        count = max(1, min(MOST, cpus_of(run.tasks.ray) // self.config.solver.threads))
+        spent, answers = list[float](), []
+        with stage("timing the first customers", count, "tasks") as progress:
+            calls = [(*arguments, number, count) for number in range(count)]
+            for _, (seconds, table) in run.tasks.run(pilot, calls, solves=True):
+                spent += seconds
+                answers += [] if table is None else [table]
+                progress.advance(1)
+        self.pilots = pa.concat_tables(answers) if answers else None
         return float(np.mean(spent)) if spent else 0.0
 
     def _fresh(self, run: Run) -> Any:
@@ -240,6 +254,7 @@ class AuditWork(Work):
             None if self.earlier is None or self.earlier.unlike else self.earlier,
             fingerprint,
             self.file,
+            self.pilots,
         )
 
     def check_rows(self, run: Run) -> None:
@@ -251,9 +266,9 @@ class AuditWork(Work):
         A run that was killed early may lack some of them.
         """
         manifest = run.manifest
-        if not run.folder.exists("schema.toml"):
+        if not (run.resumed and run.folder.exists("schema.toml")):
             run.folder.publish("schema.toml", self.schema.to_toml().encode())
-        if not run.folder.exists("forest/forest.json"):
+        if not (run.resumed and run.folder.exists("forest/forest.json")):
             store_forest(run.folder, "forest", self.forest)
         if self.previous is not None:
             reason: str | None = f"{self.apart}; {NOTHING_COMPARED}"
@@ -296,7 +311,7 @@ class AuditWork(Work):
 
     def retrain(self, run: Run) -> None:
         tasks = run.tasks
-        with stage("retraining", sum(map(len, self.scenarios.seeds))) as progress:
+        with stage("retraining", sum(map(len, self.scenarios.seeds)), "forests") as progress:
             trained = all_forests(tasks, self.forest_ref, self.training_ref, self.scenarios)
             refs = [ref for _, _, ref in trained]
             for _ in tasks.wait(refs):

@@ -136,7 +136,7 @@ class FirstPass:
         found: dict[int, Scanned] = {}
         chunks = self.table.chunks
         together = min(MOST_CHUNKS, math.ceil(len(chunks) / SCAN_TASKS))
-        with stage("reading", self.table.rows or 0) as progress:
+        with stage("reading", self.table.rows or 0, "customers") as progress:
             calls = [
                 (
                     self.folder,

@@ -27,7 +27,7 @@ from .favourable import is_favourable
 from .ranges import HASH, SEGMENT_ROWS, RangeFile, bits_for, store
 
 FILE_BYTES = 64_000_000  # uncompressed, of the rows in a file of the first pass, about
-SAMPLE = 15  # rejected customers for the pilot
+SAMPLE = 48  # rejected customers for the pilot: three for each of its tasks
 ID, FEATURE, COHORT = "id", "f:", "c:"
 
 

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from robustcf import Counterfactual, Explainer, Forest, FreshForests, Judge, Schema
 from robustcf.schema.encode import Rows, encode, read_rows
 from robustcf.solve import get_engine
 
 from ..cluster.guard import OUTSIDE, Stopped, Tick, advance, guarded
+from ..cluster.metrics import observe_solving
 from ..inputs.model_file import ModelFile, judge_of
-from ..run.columns import COUNTERFACTUALS, ROW_KEYS, as_table
+from ..run.columns import COUNTERFACTUALS, as_table
 from ..run.folder import RunFolder
-from ..run.manifest import ShardDone, shard_log
-from ..run.planned import shard_name
+from ..run.manifest import ShardDone
 from ..run.previous import KEPT, Earlier, Previous, earlier_answers
 from ..run.question import Question, allowance, explainer_for, stopped_answers
-from ..run.rows import as_row, distinct, row_keys
+from ..run.rows import answer_starts, as_row, distinct, row_keys
 from .favourable import favourable_answers, is_favourable
+from .publish import Lines, publish
 from .ranges import RangeFile, bounds, read_range
 from .rejudge import Copied, rejected
 from .scan import COHORT, FEATURE, ID
 
 BATCH = 512  # customers explained at a time
-BLOCK = 50_000  # rows written at a time
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class AuditJob:
     previous: Previous | None = None
     fingerprint: str = ""  # of the run, see `run_fingerprint`
     file: ModelFile | None = None
+    pilots: pa.Table | None = None  # answers of the pilot, with the digest of the customer's row as their id
 
     @property
     def judge(self) -> Judge | None:
@@ -88,8 +88,11 @@ def explain_shard(
         answers.answer_favourable()
     if job.previous is not None:
         answers.use_earlier(number)
+    if job.pilots is not None:
+        answers.use_pilots(job.pilots)
     answers.solve_rest()
-    return _publish(job, number, answers, ids, cohorts, row_keys(read.numbers), distinct_of, begin)
+    lines = Lines(answers.table, answers.at[distinct_of], answers.solved, answers.copied)
+    return publish(job, number, lines, ids, cohorts, row_keys(read.numbers), begin)
 
 
 def customers_of(
@@ -104,8 +107,31 @@ def customers_of(
     return frame.set_axis(names, axis=1), ids, cohorts
 
 
+def answers_table(
+    job: AuditJob, forest: Forest, answers: Sequence[Counterfactual], instance_id: str
+) -> pa.Table:
+    """Return answers as rows of `counterfactuals`, without cohorts."""
+    made = [
+        as_row(
+            cf,
+            job.schema,
+            dataset=job.dataset,
+            simulation=0,
+            instance_id=instance_id,
+            cohort={},
+            voting=job.question.voting,
+            n_trees=len(forest),
+        )
+        for cf in answers
+    ]
+    return as_table(made, COUNTERFACTUALS)
+
+
 class _Answers:
-    """The answers for the distinct customers of a shard, solved or copied."""
+    """The answers for the distinct customers of a shard, solved or copied.
+
+    `at` is the position of each answer among all lines. The lines of its alternatives follow it.
+    """
 
     def __init__(
         self,
@@ -223,10 +249,32 @@ class _Answers:
             return
         records: list[Any] = self.frame.iloc[self.first[rows]].to_dict("records")
         customers = dict(zip(rows, records, strict=True))
-        copied = [Copied(customers[d], int(self.at[d, j]) - self.length, votings[j]) for d, j in pairs]
-        for k in rejected(judge, self.forest, self.job.question, table, copied):
-            self.at[pairs[k]] = -1
+        ends = dict(pairwise([*answer_starts(table).tolist(), len(table)]))
+        copied, owner = [], []
+        for d, j in pairs:
+            start = int(self.at[d, j]) - self.length
+            copied += [Copied(customers[d], line, votings[j]) for line in range(start, ends[start])]
+            owner += [(d, j)] * (ends[start] - start)
+        for pair in {owner[k] for k in rejected(judge, self.forest, self.job.question, table, copied)}:
+            self.at[pair] = -1
             self.copied -= 1
+
+    def use_pilots(self, table: pa.Table) -> None:
+        """Take the answers that the pilot found for customers of this shard."""
+        usable = [d for d, i in enumerate(self.first) if self.usable[i]]
+        keys = row_keys(self.numbers[self.first[usable]])
+        row_of = {key.hex(): d for d, key in zip(usable, keys, strict=True)}
+        starts, names = answer_starts(table), table["instance_id"].to_pylist()
+        methods = len(self.job.question.methods)
+        taken: list[int] = []
+        for k, (start, end) in enumerate(pairwise([*starts.tolist(), len(table)])):
+            d, j = row_of.get(names[start]), k % methods
+            if d is not None and self.at[d, j] < 0:
+                self.at[d, j] = self.length + len(taken)
+                self.solved += j == 0
+                taken += range(start, end)
+        if taken:
+            self._add(table.take(taken))
 
     def solve_rest(self) -> None:
         missing: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -236,14 +284,15 @@ class _Answers:
             chosen = [self.job.question.methods[j] for j in methods]
             explainer = self._explainer(chosen)
             batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-            limits = allowance(self.job.question, len(methods))
+            limits = allowance(self.job.question, chosen)
             for part, answer in guarded(partial(self._solve, explainer), batches, limits):
                 if isinstance(answer, Stopped):
                     row = self.frame.iloc[self.first[part]]
                     answer = self._table(stopped_answers(explainer, row, answer))
-                places = self.length + np.arange(len(part) * len(methods)).reshape(len(part), -1)
+                places = self.length + answer_starts(answer).reshape(len(part), -1)
                 self.at[np.ix_(part, methods)] = places
                 statuses = answer["status"].take(pa.array(places[:, 0] - self.length)).to_pylist()
+                observe_solving([seconds for seconds in answer["seconds"].to_pylist() if seconds])
                 self.solved += sum(s not in ("already_favourable", "invalid_input") for s in statuses)
                 self._add(answer)
 
@@ -254,92 +303,22 @@ class _Answers:
             tick(OUTSIDE)  # the customers' own model decides on all rows first
         at = self.first[rows]
         found = explainer.explain_many(
-            self.frame.iloc[at], partial(advance, tick, usable), read=self.read.take(at)
+            self.frame.iloc[at],
+            partial(advance, tick, usable),
+            read=self.read.take(at),
+            **self.job.question.options,
         )
         return self._table(found)
 
     def _table(self, answers: Sequence[Counterfactual]) -> pa.Table:
         """Return the answers as a table, without the customers' ids and cohorts."""
-        made = [
-            as_row(
-                cf,
-                self.job.schema,
-                dataset=self.job.dataset,
-                simulation=0,
-                instance_id="",
-                cohort={},
-                voting=self.job.question.voting,
-                n_trees=len(self.forest),
-            )
-            for cf in answers
-        ]
-        return as_table(made, COUNTERFACTUALS)
+        return answers_table(self.job, self.forest, answers, "")
+
+    @property
+    def table(self) -> pa.Table:
+        """All lines."""
+        return pa.concat_tables(self.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
 
     def _add(self, table: pa.Table) -> None:
         self.tables.append(table.cast(COUNTERFACTUALS))
         self.length += len(table)
-
-
-def _publish(
-    job: AuditJob,
-    number: int,
-    answers: _Answers,
-    ids: list[str],
-    cohorts: list[list[Any]],
-    keys: list[bytes],
-    distinct_of: np.ndarray,
-    begin: float,
-) -> ShardDone:
-    """Publish the shard; equal customers get the same answers under their own ids."""
-    all_answers = pa.concat_tables(answers.tables or [COUNTERFACTUALS.empty_table()]).combine_chunks()
-    methods = len(job.question.methods)
-    order = sorted(range(len(ids)), key=ids.__getitem__)  # a shard's bytes do not depend on the input's order
-    counts: Counter[str] = Counter()
-    sink = pa.BufferOutputStream()
-    note: dict[str, Any] = {"shard": number, "bits": job.bits, "run": job.fingerprint}
-    blocks = range(0, len(order), max(1, BLOCK // methods))
-    for start in blocks:
-        counts.update(
-            all_answers["status"]
-            .take(answers.at[distinct_of[order[start : start + blocks.step]]].ravel())
-            .to_pylist()
-        )
-    note |= {
-        "rows": len(order) * methods,
-        "customers": len(order),
-        "counts": dict(sorted(counts.items())),
-        "solved": answers.solved,
-        "copied": answers.copied,
-    }
-    seconds = all_answers["seconds"].fill_null(0.0).to_numpy()
-    spent = seconds[answers.at[distinct_of]].sum(axis=1) if len(ids) else np.zeros(0)
-    note["log"] = shard_log(begin, ids, spent)
-    schema = COUNTERFACTUALS.with_metadata({b"robustcf": json.dumps(note).encode()})
-    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
-        for start in blocks:
-            part = order[start : start + blocks.step]
-            table = all_answers.take(pa.array(answers.at[distinct_of[part]].ravel()))
-            columns = {
-                "instance_id": pa.array(np.repeat(np.array([ids[i] for i in part], dtype=object), methods)),
-                "cohort": pa.array(
-                    [
-                        [(name, column[i]) for name, column in zip(job.cohort, cohorts, strict=True)]
-                        for i in part
-                        for _ in range(methods)
-                    ],
-                    COUNTERFACTUALS.field("cohort").type,
-                ),
-            }
-            for name, column in columns.items():
-                table = table.set_column(
-                    COUNTERFACTUALS.get_field_index(name), COUNTERFACTUALS.field(name), column
-                )
-            writer.write_table(table.replace_schema_metadata(schema.metadata))
-    row_table = pa.table(
-        {"instance_id": [ids[i] for i in order], "row": [keys[i] for i in order]}, schema=ROW_KEYS
-    )
-    job.run.publish_table(f"keys/{shard_name(number)}", row_table)
-    file = job.run.publish(f"counterfactuals/{shard_name(number)}", memoryview(sink.getvalue()))
-    return ShardDone(
-        file, len(order) * methods, len(order), dict(counts), answers.solved, answers.copied, log=note["log"]
-    )

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ..cluster.signals import STOPPED, Terminated
+from ..cluster.signals import Terminated, stopped_line
 from ..inputs.datasets import datasets_app
 from ..inputs.errors import one_line
 from .batch import audit, reduce, reproduce, sweep
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.Abort:
         code = 130
     if code in (130, 143):
-        typer.echo(STOPPED, err=True)
+        typer.echo(stopped_line(), err=True)
     code = code if isinstance(code, int) else 0
     if arguments is None:  # the result is printed, so a late SIGTERM must not change the exit code
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(code))

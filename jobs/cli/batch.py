@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..inputs.errors import reporting_bad_input, reporting_failures
+from ..terminal.progress import outer_stage
 from .options import Address, Config, Cpus, Run, TimeLimit
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     of the config is broken.
     """
     with reporting_failures():
-        from ..audit.audit import audit as run
-        from ..inputs.config import AuditConfig, read_config
+        with outer_stage("loading robustcf"):
+            from ..audit.audit import audit as run
+            from ..inputs.config import AuditConfig, read_config
 
         _finish(read_config(AuditConfig, config), run, address, cpus)
 
@@ -30,8 +32,9 @@ def audit(config: Config, address: Address = None, cpus: Cpus = None) -> None:
 def sweep(config: Config, address: Address = None, cpus: Cpus = None) -> None:
     """Run an experiment: data sets × simulations × forest sizes × methods, with validation."""
     with reporting_failures():
-        from ..inputs.config import SweepConfig, read_config
-        from ..sweep.sweep import sweep as run
+        with outer_stage("loading robustcf"):
+            from ..inputs.config import SweepConfig, read_config
+            from ..sweep.sweep import sweep as run
 
         _finish(read_config(SweepConfig, config), run, address, cpus)
 

@@ -9,6 +9,7 @@ import typer
 from robustcf_benchmarks.names import ALPHAS, CONTENDERS, Clock, Suite
 from typer.core import TyperCommand
 
+from ..cluster.signals import work_is_kept
 from ..inputs.errors import BadInput, reporting_bad_input
 from .options import Depth, Seed, Trees
 
@@ -119,5 +120,6 @@ def bench(
         options = options_of(quick, given)
     except ValueError as error:
         raise BadInput(str(error)) from None
+    work_is_kept()  # every measurement is stored at once
     with reporting_bad_input(OtherVersion):
         raise typer.Exit(measure_all(options))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..cluster.signals import at_once
 from ..inputs.datasets import read_dataset
 from ..inputs.errors import BadInput, reporting_bad_input, reporting_failures
 from .options import (
@@ -98,6 +99,10 @@ def explain(
     seed: Seed = 0,
     solver: Solver = "auto",
     time_limit: TimeLimit = 60.0,
+    alternatives: Annotated[
+        int,
+        typer.Option(min=1, help="Number of truly different answers, and a table of few changes."),
+    ] = 1,
     menu: Annotated[bool, typer.Option(help="Show what each level of robustness costs.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with full precision.")] = False,
     plot: Annotated[
@@ -141,10 +146,11 @@ def explain(
         joint,
         cutoff,
         score_of,
+        alternatives,
         decision,
         tuple(margin or ()),
     )
-    with reporting_bad_input():
+    with at_once(), reporting_bad_input():
         if model is not None and customers is not None:
             rows = None if training is None or label is None else Training(training, label)
             whom = Customer(customers, row, customer, id_column)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..cluster.signals import at_once
 from ..inputs.errors import BadInput, reporting_bad_input
 from .options import Run, TrustPickle
 
@@ -83,12 +84,20 @@ def verify(
     if no_customers and retrain is not None:
         raise BadInput("--no-customers cannot be combined with --retrain, which reads the training rows")
     own = Auditor(customers, forest, config, not no_customers, trust_pickle)
-    raise typer.Exit(check(run, own, challenge(resolve, attack, seed, limit), retraining(retrain, seed)))
+    with at_once():
+        code = check(run, own, challenge(resolve, attack, seed, limit), retraining(retrain, seed))
+    raise typer.Exit(code)
 
 
 def export(
     run: Run,
-    output: Annotated[str, typer.Option(help="File to write: .parquet or .csv.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to write: a .parquet or .csv table; with --denied a folder; otherwise any file. "
+            "Default with --customer or --card: the terminal."
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="Export only this method, such as direct-saa. Repeat the option for several."),
@@ -104,10 +113,87 @@ def export(
     max_reasons: Annotated[
         int, typer.Option(min=1, help="Maximum number of reasons per customer and method.")
     ] = 4,
+    customer: Annotated[
+        str | None, typer.Option(metavar="ID", help="Write the file of one customer instead of a table.")
+    ] = None,
+    denied: Annotated[
+        bool, typer.Option("--denied", help="Write a file for each denied customer into a folder.")
+    ] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the customers' files: html, json or text.")
+    ] = "html",
+    template: Annotated[
+        str | None, typer.Option(help="Your own Jinja2 template of the file. See --show-template.")
+    ] = None,
+    show_template: Annotated[
+        bool, typer.Option("--show-template", help="Print the built-in template, to edit.")
+    ] = False,
+    reason_order: Annotated[
+        str, typer.Option(help="Order of a file's reasons: score, or table (the order of --reasons).")
+    ] = "score",
+    valid_until: Annotated[
+        str | None, typer.Option(help="Until when the customers' files are valid; printed as given.")
+    ] = None,
+    decision_name: Annotated[
+        str | None,
+        typer.Option(help="What the favourable decision is called, such as approved. Default: its label."),
+    ] = None,
+    customers: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="The customer table, if it is not where the run read it."),
+    ] = None,
+    card: Annotated[
+        bool, typer.Option("--card", help="Write a section for the model card, in Markdown.")
+    ] = False,
 ) -> None:
-    """Write one line per customer: the decision, and each method's status, changes and reasons."""
+    """Write a table of all customers, the file of one customer or of all denied, or a model card.
+
+    Without --customer, --denied or --card it writes one line per customer: the decision, and each method's
+    status, changes and reasons.
+    """
+    asked = [customer is not None, denied, card, show_template]
+    if sum(asked) > 1:
+        raise BadInput("choose one of --customer, --denied, --card and --show-template")
+    if form not in ("html", "json", "text"):
+        raise BadInput(f"--format is {form!r}; choose html, json or text")
+    if reason_order not in ("score", "table"):
+        raise BadInput(f"--reason-order is {reason_order!r}; choose score or table")
+    if reason_order == "table" and reasons is None:
+        raise BadInput("--reason-order table needs --reasons")
+    chosen = tuple(method or ()), tuple(alpha or ())
+    if not any(asked):
+        _export_table(run, output, *chosen, reasons, max_reasons)
+        return
+    from ..letters.command import LetterOptions, write
+
+    options = LetterOptions(
+        form,  # type: ignore[arg-type]
+        output,
+        customers,
+        *chosen,
+        template,
+        reasons,
+        max_reasons,
+        reason_order == "table",
+        valid_until,
+        decision_name,
+    )
+    with reporting_bad_input():
+        typer.echo(write(run, options, customer, denied=denied, card=card))
+
+
+def _export_table(
+    run: str,
+    output: str | None,
+    methods: tuple[str, ...],
+    alphas: tuple[float, ...],
+    reasons: str | None,
+    most: int,
+) -> None:
     from ..export.export import ExportOptions, export_run
     from ..inputs.secrets import without_secrets
 
-    options = ExportOptions(output, tuple(method or ()), tuple(alpha or ()), reasons, max_reasons)
+    if output is None:
+        raise BadInput("Missing option '--output'.")
+    options = ExportOptions(output, methods, alphas, reasons, most)
     typer.echo(f"{export_run(run, options)} customers: {without_secrets(output)}")

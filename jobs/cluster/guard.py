@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .metrics import count_retry
 from .retries import ROW_RETRIES
 
 GUARDED = sys.platform == "linux"
@@ -99,6 +100,7 @@ def guarded(
                 row, others = batch[at], [part for part in (batch[at + 1 :], batch[:at]) if part]
                 deaths[row] += 1
                 if died.stopped is None and deaths[row] <= ROW_RETRIES:
+                    count_retry("row")
                     todo.extendleft([*others, [row]])
                     continue
                 todo.extendleft(others)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from .metrics import count_retry
 from .signals import stop_if_asked
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ def retried_by_ray() -> Iterator[None]:
     except OSError as error:
         if not is_temporary(error):
             raise
+        count_retry("storage")
         time.sleep(PAUSE * (0.5 + random.random()))
         raise ConnectionError(str(error)) from None
 
@@ -65,5 +67,6 @@ def with_retries(function: Callable[..., T], *arguments: object) -> T:
             if not is_temporary(error):
                 raise
             stop_if_asked()
+            count_retry("storage")
             time.sleep(PAUSE)
     return function(*arguments)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..inputs.errors import BadInput, TaskFailed
 from ..run.folder import RunFolder
+from ..terminal.progress import outer_stage
 from .capacity import LOOK
 from .processes import outliving_descendants
 from .signals import listen, stop_if_asked, stoppable
@@ -74,7 +75,8 @@ def session(address: str | None, threads: int = 1, cpus: int | None = None) -> I
             with _private_folder() as folder, outliving_descendants():
                 stop_if_asked()
                 try:
-                    _start(ray, where, threads, cpus, folder)
+                    with outer_stage("starting Ray"):
+                        _start(ray, where, threads, cpus, folder)
                     stop_if_asked()
                     yield ray
                 finally:

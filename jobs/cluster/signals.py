@@ -19,10 +19,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 STOPPED = "robustcf: stopped; finished work is kept; run the same command to resume"
+STOPPED_EARLY = "robustcf: stopped; nothing was stored"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOK = 0.2  # seconds between two checks whether the waiting thread is still needed
 _ASKED = threading.Event()  # a parallel run has failed
 _reason: list[BaseException] = []  # why this process must stop, in order of arrival
+_kept = threading.Event()  # a later run of the same command can resume
 _blocked = threading.Event()  # this process blocks the signals; its children must not
 
 
@@ -49,6 +51,35 @@ def stoppable() -> Iterator[None]:
             raise
         finally:
             _reason.clear()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the process in this context, also inside compiled code.
+
+    It is for work that stores nothing before it ends: Python's own handler would wait until a solver returns.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def work_is_kept() -> None:
+    """Note that finished work is stored, so that the same command can resume it."""
+    _kept.set()
+
+
+def stopped_line() -> str:
+    """Return the line that a stopped command prints."""
+    return STOPPED if _kept.is_set() else STOPPED_EARLY
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .signals import STOPPED, asked_to_stop
+from ..terminal.progress import keeping_stderr
+from .signals import asked_to_stop, stopped_line
 
 LIMIT = 180.0  # seconds; Ray itself gives up on a node after 30 and on a cluster after 60
 STOP_LIMIT = 20.0  # seconds that a start may still take after the run was asked to stop
@@ -35,7 +36,7 @@ def watched(log: str) -> Iterator[None]:
     done = threading.Event()
     threading.Thread(target=_watch, args=(done, stderr, theirs, line), daemon=True).start()
     try:
-        with output_to(log):
+        with keeping_stderr(), output_to(log):
             yield
     finally:
         done.set()
@@ -67,7 +68,7 @@ def _watch(done: threading.Event, stderr: int, theirs: int, line: str) -> None:
         if waited < LIMIT and stopping < STOP_LIMIT:
             continue
         os.write(theirs, b"x")
-        os.write(stderr, (STOPPED + "\n" if stopping else line).encode())
+        os.write(stderr, (stopped_line() + "\n" if stopping else line).encode())
         os._exit(143 if stopping else 1)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ..inputs.config import SolverChoice
 from ..inputs.errors import BadInput, TaskFailed
 from .capacity import LOOK, Capacity
+from .metrics import set_pending
 from .retries import RETRIES, TRANSIENT, retried_by_ray
 from .signals import stop_if_asked
 from .threads import pinned
@@ -84,6 +85,7 @@ class Tasks:
         while True:
             while len(pending) < self.capacity.window and (item := next(todo, END)) is not END:
                 pending[start(item)] = item
+            set_pending(len(pending))
             if not pending:
                 return
             yield from self._ended(pending)

@@ -14,6 +14,7 @@ from robustcf import Counterfactual, DirectSAA, Explainer, Forest, Method, Naive
 from robustcf.datasets import Dataset, synthetic_credit
 from robustcf.show import value_text
 
+from ..cluster.signals import at_once
 from ..inputs.errors import BadInput
 from ..terminal.printing import console, print_counterfactual, table
 
@@ -37,19 +38,20 @@ def run(seed: int, customers: int, retrain: int, output: str | None = None) -> N
         "whether a loan is repaid."
     )
     explainer = Explainer(Forest.from_sklearn(model), data.schema, METHODS, target=REPAID)
-    with out.status("compiling for this machine (about a minute, only the first time)"):
-        explainer.explain_grid(data.X.iloc[rejected[-1]])
-    with out.status(f"explaining {len(rejected)} customers"):
-        begin = time.perf_counter()
-        answers = explainer.explain_many(data.X.iloc[rejected])
-        seconds = time.perf_counter() - begin
-    first = answers[: len(METHODS)]
-    _print_customer(out, data, int(rejected[0]), first[0].score_before)
-    for cf in first:
-        print_counterfactual(out, explainer, data.X.iloc[rejected[0]], cf)
-    with out.status(f"retraining {retrain} forests"):
-        holds = _holds(data, answers, [_train(data, seed + 1 + k) for k in range(retrain)])
-    _print_retraining(out, answers, holds)
+    with at_once():
+        with out.status("compiling for this machine (about a minute, only the first time)"):
+            explainer.explain_grid(data.X.iloc[rejected[-1]])
+        with out.status(f"explaining {len(rejected)} customers"):
+            begin = time.perf_counter()
+            answers = explainer.explain_many(data.X.iloc[rejected])
+            seconds = time.perf_counter() - begin
+        first = answers[: len(METHODS)]
+        _print_customer(out, data, int(rejected[0]), first[0].score_before)
+        for cf in first:
+            print_counterfactual(out, explainer, data.X.iloc[rejected[0]], cf)
+        with out.status(f"retraining {retrain} forests"):
+            holds = _holds(data, answers, [_train(data, seed + 1 + k) for k in range(retrain)])
+        _print_retraining(out, answers, holds)
     proved = sum(cf.status in ("optimal", "no_recourse") for cf in answers)
     out.print(
         f"{len(answers)} answers ({len(rejected)} customers × {len(METHODS)} methods) in {seconds:.1f} s; "

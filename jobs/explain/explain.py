@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from robustcf import (
+    Blockers,
     Certified,
     Counterfactual,
     DirectSAA,
@@ -24,12 +26,15 @@ from robustcf import (
     Margin,
     Method,
     Naive,
+    Region,
+    blockers_of,
+    region_of,
     train_fresh,
 )
 from robustcf.forest.decision import rule_of
 from robustcf.forest.forest import Label
 from robustcf.judge import DecidingJudge
-from robustcf.show import as_record
+from robustcf.show import as_record, blocking_text, region_text
 
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..run.fresh import check_training_rows
@@ -37,6 +42,7 @@ from ..terminal.printable import escaped
 from ..terminal.printing import console, print_counterfactual, table
 from ..validate.forests import TrainingRows, check_trainable, train_again
 from .customer import CustomerWithModel
+from .options import Options, options_of, print_options, record_of
 
 MENU = (0.5, 0.3, 0.2, 0.1, 0.05, 0.01)
 SCORES = (0.6, 0.7, 0.8, 0.9)  # of the menu of a boosted model, which has no α
@@ -61,6 +67,7 @@ class Request:
     joint: bool = False
     cutoff: float | None = None
     score_of: str | None = None
+    alternatives: int = 1
     decision: str | None = None
     margins: tuple[float, ...] = ()
 
@@ -74,6 +81,9 @@ class Explained:
     answers: list[Counterfactual]
     menu: list[Counterfactual]
     measured: dict[int, tuple[int, int]] = field(default_factory=dict)
+    options: list[Options] = field(default_factory=list)
+    blockers: dict[int, Blockers] = field(default_factory=dict)
+    regions: dict[int, Region] = field(default_factory=dict)
 
     def agreed(self, cf: Counterfactual) -> tuple[int, int] | None:
         """Return how many retrained forests accept the answer, and how many there are."""
@@ -135,8 +145,11 @@ def explain(customer: CustomerWithModel, request: Request) -> Explained:
         if cf.status == "invalid_input":
             raise BadInput(f"{customer.title}: {cf.reason}")
     done = Explained(customer, explainer, [found[m] for m in asked], [found[m] for m in menu])
+    done = replace(done, options=options_of(explainer, customer.row, done.answers, request.alternatives))
+    done = replace(done, blockers=_blockers(done, request.time_limit), regions=_regions(done))
     if request.forests:
-        done = replace(done, measured=_measured(customer, list(found.values()), request))
+        shown = [*found.values(), *(cf for some in done.options for cf in some.alternatives)]
+        done = replace(done, measured=_measured(customer, shown, request))
     return done
 
 
@@ -216,6 +229,14 @@ def _print(done: Explained) -> None:
         print_counterfactual(out, done.explainer, customer.row, cf)
         if cf.works:
             out.print(_robustness(done, cf))
+        if (region := done.regions.get(id(cf))) is not None:
+            lines = "; ".join(region_text(done.customer.schema, region))
+            out.print(Text(f"✓ the decision stays, proved: {lines}", style="green"))
+        if (found := done.blockers.get(id(cf))) is not None:
+            for line in blocking_text(found):
+                out.print(Text(line))
+    for some in done.options:
+        print_options(out, done.explainer, customer.row, some, lambda cf: _robustness(done, cf))
     if done.menu and first.status != "already_favourable":
         _print_menu(out, done)
     out.print()
@@ -272,7 +293,11 @@ def _record(done: Explained) -> dict[str, Any]:
     return {
         **customer.facts,
         "decision": customer.decision,
-        "answers": [as_record(cf) | _validities(done, cf) for cf in done.answers],
+        "answers": [
+            as_record(cf) | _validities(done, cf) | _blocking(done.blockers.get(id(cf)))
+            for cf in done.answers
+        ],
+        **{"options": [record_of(some, partial(_validities, done)) for some in done.options] or None},
         "menu": [
             {
                 "method": cf.method.name,
@@ -295,6 +320,26 @@ def _validities(done: Explained, cf: Counterfactual) -> dict[str, float | None]:
         "predicted_validity": _finite(cf.predicted_validity) if cf.works else None,
         "measured_validity": None if agreed is None else agreed[0] / agreed[1],
     }
+
+
+def _blockers(done: Explained, time_limit: float) -> dict[int, Blockers]:
+    """Return what blocks each answer without recourse."""
+    stuck = [cf for cf in done.answers if cf.status == "no_recourse" and cf.method.has_alternatives]
+    row = done.customer.row
+    return {
+        id(cf): blockers_of(done.explainer.for_method(cf.method), row, time_limit=time_limit) for cf in stuck
+    }
+
+
+def _regions(done: Explained) -> dict[int, Region]:
+    """Return how far the customer may overshoot each answer."""
+    working = [cf for cf in done.answers if cf.works and cf.method.has_alternatives]
+    found = {id(cf): region_of(done.explainer, done.customer.row, cf) for cf in working}
+    return {key: region for key, region in found.items() if region is not None}
+
+
+def _blocking(found: Blockers | None) -> dict[str, Any]:
+    return {} if found is None else {"blockers": {"status": found.status, "constraints": found.words}}
 
 
 def _finite(number: float) -> float | None:

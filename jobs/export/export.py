@@ -33,6 +33,7 @@ from ..run.folder import RunFolder, require_run
 from ..run.reader import read_shard
 from ..run.spreadsheet import harmless
 from ..terminal.progress import stage
+from ..verify.alternatives import nearest_rows
 from ..verify.records import Records, Unit, Unreadable
 from ..verify.tables import block_of, cohorts_of
 from .reasons import Reasons, read_reasons
@@ -69,6 +70,7 @@ class _Export:
     def __init__(self, run: RunFolder, records: Records, options: ExportOptions) -> None:
         self.run, self.records, self.options = run, records, options
         self.chosen = _chosen(records.demands, options)
+        self.most = dict(zip(records.demands, records.most_answers, strict=True))
         self.scenarios = list(records.units[0].seeds) if records.units else []
         schemas = {unit.schema: unit for unit in records.units}
         names = {f.name for unit in schemas.values() for f in self._schema(unit).features}
@@ -94,6 +96,11 @@ class _Export:
             own += [(f"validity_{_slug(s)}", number) for s in self.scenarios]
             own += [("changes", text), ("reason_codes", text), ("reason_texts", text)]
             first += [(f"{slug(demand)}_{name}", kind) for name, kind in own]
+        for demand in self.chosen:
+            own = [("distance", number), ("score_after", number), ("validity_predicted", number)]
+            own += [(f"validity_{_slug(s)}", number) for s in self.scenarios] + [("changes", text)]
+            for a in range(1, self.most[demand]):
+                first += [(f"{slug(demand)}_alternative{a}_{name}", kind) for name, kind in own]
         for demand in filter(_certifies, self.chosen):  # last, so that the other columns keep their places
             first += [
                 (f"{slug(demand)}_{name}", COUNTERFACTUALS.field(name).type) for name in CERTIFICATE_COLUMNS
@@ -109,7 +116,7 @@ class _Export:
             for unit in self.records.units:
                 name = f"counterfactuals/{unit.shard}"
                 try:
-                    table = read_shard(self.run, "counterfactuals", unit.shard)
+                    table = read_shard(self.run, "counterfactuals", unit.shard, alternatives=True)
                 except (OSError, pa.ArrowException) as error:
                     raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
                 if not table.schema.equals(COUNTERFACTUALS):
@@ -118,7 +125,7 @@ class _Export:
                     wide = self._wide(unit, table.combine_chunks())
                     write(wide)
                     written += len(wide)
-                progress.advance(len(table))
+                progress.advance(int(nearest_rows(table).sum()))
         return written
 
     def _wide(self, unit: Unit, table: pa.Table) -> pa.Table:
@@ -127,13 +134,16 @@ class _Export:
         frame = block.frame
         codes, ids = pd.factorize(frame["instance_id"].to_numpy(dtype=object))
         method = method_of(frame, self.records.demands)
+        alternative = frame["alternative"].fillna(0).to_numpy(dtype=np.int64)
         head = np.full(len(ids), -1)
         place = {}
         for demand in self.chosen:
-            mine = np.flatnonzero(method == self.records.demands.index(demand))
-            place[demand] = np.full(len(ids), -1)
-            place[demand][codes[mine]] = mine
-            head = np.where(head < 0, place[demand], head)
+            own = method == self.records.demands.index(demand)
+            for a in range(self.most[demand]):
+                mine = np.flatnonzero(own & (alternative == a))
+                place[demand, a] = np.full(len(ids), -1)
+                place[demand, a][codes[mine]] = mine
+            head = np.where(head < 0, place[demand, 0], head)
         columns: dict[str, Any] = {"id": pa.array(ids, pa.string())}
         for name in ("dataset", "simulation", "n_trees"):
             columns[name] = _taken(table[name], head)
@@ -149,10 +159,14 @@ class _Export:
             **self._words(unit, block),
             **self._measured(unit, table),
         }
-        for demand, rows in place.items():
+        for (demand, a), rows in place.items():
+            working = np.where((rows >= 0) & works[rows], rows, -1)  # nothing else is shown as advice
+            if a:
+                for name, values in advice.items():
+                    columns[f"{slug(demand)}_alternative{a}_{name}"] = _taken(values, working)
+                continue
             columns[f"{slug(demand)}_status"] = _taken(table["status"], rows)
             columns[f"{slug(demand)}_note"] = _taken(_notes(table), rows)
-            working = np.where((rows >= 0) & works[rows], rows, -1)  # nothing else is shown as advice
             for name, values in advice.items():
                 columns[f"{slug(demand)}_{name}"] = _taken(values, working)
             tested = np.where((rows >= 0) & has_certificate[rows], rows, -1)
@@ -188,7 +202,7 @@ class _Export:
         point = np.flatnonzero(table["point"].is_valid().to_numpy())
         try:
             columns = ["instance_id", "scenario", "valid"]
-            validation = read_shard(self.run, "validation", unit.shard, columns)
+            validation = read_shard(self.run, "validation", unit.shard, columns, alternatives=True)
         except (OSError, pa.ArrowException) as error:
             raise BadInput(f"{self.run.showing(name)}: cannot be read: {error}") from None
         for scenario in self.scenarios:

@@ -14,6 +14,7 @@ from robustcf.report.history import Broken, History, render_history
 from robustcf.report.history import Night as NightLine
 from robustcf.report.method_line import Estimate
 
+from ..cluster.signals import at_once
 from ..inputs.errors import BadInput
 from ..run.folder import BROKEN as UNREADABLE
 from ..run.folder import RunFolder
@@ -32,10 +33,11 @@ def history(addresses: Sequence[str], output: str) -> list[str]:
     folder = RunFolder(output)
     if folder.exists("manifest.json"):
         raise BadInput(f"{folder.shown} is a run folder; choose another --output")
-    nights = nights_of(addresses)
     try:
-        methods = [list(method_nights(night)) for night in nights]
-        steps = _steps(nights)
+        with at_once():
+            nights = nights_of(addresses)
+            methods = [list(method_nights(night)) for night in nights]
+            steps = _steps(nights)
     except (*UNREADABLE, KeyError) as error:
         raise BadInput(f"a run is damaged or was not written by robustcf: {error}") from error
     table = pa.Table.from_pylist(list(_lines(nights, methods, steps)), schema=SCHEMA)

@@ -156,7 +156,11 @@ class Grid:
 
 @dataclass(frozen=True, config=SETTINGS)
 class AuditConfig:
-    """The config of `robustcf audit`."""
+    """The config of `robustcf audit`.
+
+    `alternatives` is the number of answers per customer and method; `levers` are groups of features that
+    count as one when alternatives are told apart.
+    """
 
     output: Address
     model: Model
@@ -169,11 +173,15 @@ class AuditConfig:
     previous: Address | None = None
     keep_valid: StrictBool = False
     limits: Limits | None = None
+    alternatives: Count = 1
+    levers: dict[StrictStr, tuple[StrictStr, ...]] = field(default_factory=dict)
     seed: Annotated[StrictInt, Field(ge=0)] = 0
     shared: StrictBool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.levers and self.alternatives == 1:
+            raise ValueError("levers tell alternatives apart: set alternatives to at least 2")
         if self.keep_valid and self.previous is None:
             raise ValueError("keep_valid needs a previous run")
         if "evolving" in self.validation.scenarios and self.training and self.training.later is None:
@@ -272,6 +280,8 @@ def check_config(config: AuditConfig | SweepConfig, where: str) -> None:
     if isinstance(config, AuditConfig):
         later = config.training is not None and config.training.later is not None
         check_certificates(methods, where, training=config.training is not None, later=later)
+        if config.alternatives > 1 and not any(method.has_alternatives for method in methods):
+            raise BadInput(f"{where}: alternatives: no method of this config has any; see docs/options.md")
     elif config.sweep.first_share == 1:
         refuse_evolving(methods, where, "a first forest trained on fewer rows: set sweep.first_share = 0.8")
 
@@ -305,6 +315,9 @@ def stored_config_hash(stored: dict[str, Any]) -> str:
         decisive.pop(key, None)
     for key in ("memory_limit", "threads", "affinity", "licence"):
         decisive["solver"].pop(key, None)
+    for key, default in (("alternatives", 1), ("levers", {})):  # as in versions without them
+        if decisive.get(key) == default:
+            decisive.pop(key)
     if "model" in stored:  # without a cut-off, the hash is that of versions that knew none
         unset = {key for key in ("cutoff", "score_of", "decision") if stored["model"].get(key) is None}
         decisive["model"] = {key: value for key, value in stored["model"].items() if key not in unset}

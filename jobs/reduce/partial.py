@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import combinations
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from robustcf.stats import bin_of, exact_sums
 from ..run.advice import advice_rows
 from ..run.folder import RunFolder
 from ..run.groups import crossed_name, crossed_value
-from ..run.reader import read_shard
+from ..run.reader import at_once, open_shard, read_shard
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
@@ -114,11 +115,10 @@ def partial_of(
     paper.
     """
     total: dict[Group, Part] = {}
-    for shard in shards:
-        table = read_shard(run, "counterfactuals", shard, _COLUMNS)
+    for shard, (table, validation) in zip(shards, at_once(run, partial(_read, run), shards), strict=True):
         if not len(table):
             continue
-        valid = dict(_validations(run, shard, table))
+        valid = {} if validation is None else dict(_validations(shard, table, validation))
         for codes, groups in _groupings(table, cohorts):
             merge(total, _parts(table, codes, groups, valid, n_methods, advice_only))
     return total
@@ -147,11 +147,17 @@ def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
     return codes, keys
 
 
-def _validations(run: RunFolder, shard: str, table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
+def _read(run: RunFolder, shard: str) -> tuple[pa.Table, pa.Table | None]:
+    """Return a shard's counterfactuals and, if there are any, their validations."""
+    table = read_shard(run, "counterfactuals", shard, _COLUMNS)
+    if not len(table) or (file := open_shard(run, "validation", shard)) is None:
+        return table, None
+    with file:
+        return table, file.read(columns=["instance_id", "scenario", "valid"])
+
+
+def _validations(shard: str, table: pa.Table, validation: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
     """Yield per scenario which (row with a point, forest) pairs are valid."""
-    if not run.exists(f"validation/{shard}"):
-        return
-    validation = read_shard(run, "validation", shard, ["instance_id", "scenario", "valid"])
     ids = table.filter(table["distance"].is_valid())["instance_id"]
     for name in sorted(set(validation["scenario"].unique().to_pylist())):
         own = validation.filter(pc.equal(validation["scenario"], name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..run.advice import advice_rows
 from ..run.columns import CERTIFICATE, TESTED, certificate_of
 from ..run.folder import RunFolder
 from ..run.previous import KEPT
-from ..run.reader import read_blocks, read_row_groups
+from ..run.reader import at_once, blocks_of, open_shard, read_row_groups
 from ..run.rows import Key
 from .parts import (
     FAILED,
@@ -45,9 +46,12 @@ _MOST = 2**64 - 1  # the largest hash
 def look_at(run: RunFolder, shards: Sequence[str]) -> ReportParts:
     """Return the merged parts of these shards, with one row group in memory at a time."""
     found = ReportParts()
-    for shard in shards:
+    opened = at_once(run, partial(open_shard, run, "counterfactuals"), shards)
+    for shard, file in zip(shards, opened, strict=True):
+        if file is None:
+            raise FileNotFoundError(run.showing(f"counterfactuals/{shard}"))
         own = ReportParts()
-        for group in read_row_groups(run, "counterfactuals", shard, _COLUMNS):
+        for group in read_row_groups(file, "counterfactuals", _COLUMNS):
             for part in _by_place(group):
                 own.add(_Group(part).found(found.limits()))
         _add_validity(run, shard, [c for rows in own.sample.values() for _, c in rows])
@@ -245,11 +249,11 @@ def _add_validity(run: RunFolder, shard: str, customers: Iterable[Mapping[str, A
         for c in customers
         for row in c["rows"]
     }
-    if not rows or not run.exists(f"validation/{shard}"):
+    if not rows or (file := open_shard(run, "validation", shard)) is None:
         return
     wanted = pa.array(sorted({key[0] for key in rows}))
     columns = ["instance_id", "simulation", *METHOD, "scenario", "valid"]
-    for block in read_blocks(run, "validation", shard, columns):
+    for block in blocks_of(file, "validation", columns):
         for line in block.filter(pc.is_in(block["instance_id"], value_set=wanted)).to_pylist():
             row = rows.get((line["instance_id"], line["simulation"], *(line[k] for k in METHOD)))
             if row is not None:

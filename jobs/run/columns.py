@@ -58,9 +58,11 @@ COUNTERFACTUALS = pa.schema(
         ("seconds", pa.float64()),
         ("nodes", pa.int64()),
         *CERTIFICATE.values(),
+        ("alternative", pa.int32()),  # 0 for the nearest answer
     ]
 )
-KEYS = ("dataset", "simulation", "instance_id", "method", "alpha", "beta", "parameter", "voting", "n_trees")
+METHOD = ("method", "alpha", "beta", "parameter", "voting")
+KEYS = ("dataset", "simulation", "instance_id", *METHOD, "n_trees", "alternative")
 VALIDATION = pa.schema(
     [COUNTERFACTUALS.field(name) for name in KEYS]
     + [
@@ -73,11 +75,14 @@ ROW_KEYS = pa.schema([("instance_id", pa.string()), ("row", pa.binary(16))])
 
 
 def completed(table: pa.Table, wanted: Sequence[str] = tuple(COUNTERFACTUALS.names)) -> pa.Table:
-    """Return a table of counterfactuals with the wanted columns that older runs lack.
+    """Return a table of a run with the wanted columns that older runs lack.
 
-    Older runs have no certificates, and their models decide at 1/2.
+    Older runs have no certificates and no alternatives, and their models decide at 1/2.
     """
-    older = {"cutoff": pa.repeat(0.5, len(table))}
+    older = {
+        "cutoff": pa.repeat(0.5, len(table)),
+        "alternative": pa.repeat(pa.scalar(0, pa.int32()), len(table)),
+    }
     older |= {field.name: pa.nulls(len(table), field.type) for field in CERTIFICATE.values()}
     older["certified"] = pa.repeat(False, len(table))
     for name, values in older.items():

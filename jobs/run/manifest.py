@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from robustcf.support.documents import parse_json
 
 from ..cluster.retries import with_retries
+from ..cluster.signals import work_is_kept
 from ..cluster.tasks import Tasks
 from ..inputs.config import config_as_json, config_hash
 from ..inputs.errors import BadInput, TaskFailed, one_line
@@ -111,6 +112,7 @@ class Journal:
         self._last = time.monotonic()
         self.time()
         with_retries(self.run.write_manifest, self.manifest)
+        work_is_kept()
 
     def time(self) -> None:
         """Note the run's seconds of work so far; pauses between two processes do not count."""

@@ -17,7 +17,7 @@ from ..inputs.errors import BadInput
 from .folder import RunFolder, require_run
 from .raw import encoded_again, incomparable, unlike_rows
 from .reader import read_blocks, read_shard, row_digests
-from .rows import Key, label_of
+from .rows import Key, answer_starts, label_of
 
 GIVEN = ("optimal", "feasible", "relaxed", "heuristic")  # the customer was given a change to make
 KEPT = "kept from the previous run: still valid on this forest, not solved again"
@@ -41,8 +41,8 @@ class Earlier:
     """What an earlier run offers for the customers of one shard.
 
     `copies` are table rows that can be copied unchanged. `at` gives the position in `copies` of the answer
-    for a customer's row and a method. `changes` gives feature and new value of the earlier recourses whose
-    answers cannot be copied.
+    for a customer's row and a method; its alternatives follow it. `changes` gives feature and new value of
+    the earlier recourses whose answers cannot be copied.
     """
 
     copies: pa.Table | None = None
@@ -114,17 +114,20 @@ def earlier_answers(
     found = Earlier()
     tables: list[pa.Table] = []
     for table, rows in _shards(previous, shard, bits):
-        usable = _copyable(previous, table)
+        starts = answer_starts(table)
+        ends = [*starts[1:].tolist(), len(table)]
+        usable = np.logical_and.reduceat(_copyable(previous, table), starts) if len(starts) else starts
         given = pc.is_in(table["status"], value_set=pa.array(GIVEN)).to_pylist()
         columns = (table[c].to_pylist() for c in ("method", "alpha", "beta", "parameter"))
+        methods = list(zip(*columns, strict=True))
         take: list[int] = []
-        for i, method in enumerate(zip(*columns, strict=True)):
-            row = rows[i]
+        for n, i in enumerate(starts.tolist()):
+            method, row = methods[i], rows[i]
             if row is None or row not in wanted or method not in answer_keys or (row, method) in found.at:
                 continue
-            if usable[i] and method in same:
+            if usable[n] and method in same:
                 found.at[row, method] = sum(len(t) for t in tables) + len(take)
-                take.append(i)
+                take += range(i, ends[n])
             elif previous.keep_valid and given[i]:
                 found.changes[row, method] = {c["feature"]: c["after"] for c in table["changes"][i].as_py()}
         if take:
@@ -143,7 +146,7 @@ def _shards(previous: Previous, shard: int, bits: int) -> Iterator[tuple[pa.Tabl
         if not previous.run.exists(f"keys/{name}") or not previous.run.exists(f"counterfactuals/{name}"):
             continue
         row_of = row_digests(previous.run, name)
-        table = read_shard(previous.run, "counterfactuals", name)
+        table = read_shard(previous.run, "counterfactuals", name, alternatives=True)
         yield table, [row_of.get(i) for i in table["instance_id"].to_pylist()]
 
 

@@ -33,6 +33,13 @@ class Question:
     threads: int
     seed: int
     memory: float = 0.0  # GB for a solver's process; 0 means no limit
+    alternatives: int = 1  # answers per customer and method
+    levers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `Explainer.explain_many` for alternatives."""
+        return {"alternatives": self.alternatives, "levers": dict(self.levers)}
 
     @property
     def keys(self) -> list[Key]:
@@ -61,14 +68,17 @@ class Question:
                 seed=self.seed,
                 training=digest(method),
                 versions=versions,
+                alternatives=self.alternatives,
+                levers=self.levers,
             )
             for method in self.methods
         ]
 
 
-def allowance(question: Question, methods: int) -> Allowance:
-    """Return the time and memory that a row with so many methods may use."""
-    return Allowance.of(question.time_limit, methods, question.memory or None)
+def allowance(question: Question, methods: Sequence[Any]) -> Allowance:
+    """Return the time and memory that a row with these methods may use."""
+    solves = sum(question.alternatives if method.has_alternatives else 1 for method in methods)
+    return Allowance.of(question.time_limit, solves, question.memory or None)
 
 
 def explainer_for(

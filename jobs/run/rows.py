@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from robustcf import Certificate, Counterfactual, Forest, Schema
 from robustcf.forest.forest import Label
@@ -89,7 +90,13 @@ def as_row(
         "seconds": cf.seconds,
         "nodes": cf.nodes,
         **certificate_as_row(cf.certificate),
+        "alternative": cf.alternative,
     }
+
+
+def answer_starts(table: pa.Table) -> np.ndarray:
+    """Return where each answer starts in a table; its alternatives follow it."""
+    return np.flatnonzero(table["alternative"].to_numpy() == 0)
 
 
 def certificate_as_row(certificate: Certificate | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..terminal.progress import duration
 from .status import Status
 
 
@@ -35,16 +36,5 @@ def _state(found: Status) -> str:
 def _rate(found: Status) -> str:
     if found.customers_per_second is None:
         return ""
-    left = "" if found.seconds_left is None else f", about {duration(found.seconds_left)} left"
+    left = "" if found.seconds_left is None else f", about {duration(found.seconds_left)} left, an estimate"
     return f" ({found.customers_per_second:,.3g} per second{left})"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration for people.
-
-    >>> duration(40), duration(3000), duration(10_000)
-    ('40 seconds', '50 minutes', '2.8 hours')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

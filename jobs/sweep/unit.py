@@ -19,6 +19,7 @@ from robustcf.methods.base import Method
 from robustcf.validate import derive_seed, first_rows
 
 from ..cluster.guard import Stopped, Tick, advance, guarded
+from ..cluster.metrics import observe_solving
 from ..inputs.config import Grid
 from ..run.columns import COUNTERFACTUALS, as_table
 from ..run.detectors import store_detectors
@@ -174,6 +175,7 @@ def explain_part(
                     n_trees=len(forest),
                 )
         seconds.append(time.perf_counter() - begin)
+    observe_solving([row["seconds"] for row in found.values() if row["seconds"]])
     return PartDone(found, seconds)
 
 
@@ -186,7 +188,7 @@ def _solved(
         return explainer.explain_many(frame.iloc[batch], partial(advance, tick, range(len(batch))))
 
     methods = len(explainer.methods)
-    for some, found in guarded(solve, [rows], allowance(job.question, methods)):
+    for some, found in guarded(solve, [rows], allowance(job.question, explainer.methods)):
         if isinstance(found, Stopped):
             found = stopped_answers(explainer, frame.iloc[some], found)
         for at, row in enumerate(some):

@@ -51,7 +51,8 @@ def print_counterfactual(out: Console, explainer: Explainer, row: Row, cf: Count
     from robustcf.show import certificate_text, change_rows, demand, rounded_changes, verdict
 
     out.print()
-    out.print(Text.assemble((cf.method.title, "bold"), (f"  {demand(cf)}", "dim")))
+    title = f"Alternative {cf.alternative}" if cf.alternative else cf.method.title
+    out.print(Text.assemble((title, "bold"), (f"  {demand(cf)}", "dim")))
     if cf.works and cf.changes:
         made = table("change", "from", "to")
         for label, before, after in change_rows(explainer.schema, rounded_changes(explainer, row, cf)):

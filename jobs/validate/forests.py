@@ -145,7 +145,9 @@ def score_shard(
 ) -> tuple[Published, int]:
     """Score every point of a shard with all forests and publish the table."""
     parts = [VALIDATION.empty_table()]
-    for block in read_blocks(run, "counterfactuals", shard, [*KEYS, "target", "point"], BLOCK):
+    for block in read_blocks(
+        run, "counterfactuals", shard, [*KEYS, "target", "point"], BLOCK, alternatives=True
+    ):
         table = block.filter(block["point"].is_valid())
         if len(table):
             parts += score_table(table, forests, scenarios)

@@ -62,8 +62,10 @@ class Claims:
         ids = frame["instance_id"].to_numpy(dtype=object)
         targets = {t: asked.trees.position(str(t)) for t in pd.unique(frame["target"].to_numpy(dtype=object))}
         levels = _levels(block)
+        # An alternative is the nearest of the points that differ enough, which is no claim about all points.
+        nearest = frame["alternative"].fillna(0).to_numpy() == 0
         key = self.rng.integers(0, 2**62, len(frame))
-        for i in np.flatnonzero(np.isin(status, SOLVED) & (checked.method >= 0)):
+        for i in np.flatnonzero(np.isin(status, SOLVED) & (checked.method >= 0) & nearest):
             least = _least(status[i], numbers["objective"][i], numbers["lower_bound"][i])
             target = targets[frame["target"].iloc[i]]
             if least is None or target < 0:

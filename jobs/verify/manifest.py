@@ -49,6 +49,8 @@ def _check_answer_keys(records: Records) -> None:
                 if isinstance(training, dict)
                 else None,
                 versions=versions,
+                alternatives=records.alternatives,
+                levers=list(records.levers.items()),
             )
         }
         for method, demand in zip(records.methods, records.demands, strict=True)

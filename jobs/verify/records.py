@@ -92,6 +92,23 @@ class Records:
             return int(self.take("plan", "rows", int)) * len(self.demands)
         return len(self.units) * int(self.take("config", "sweep", "rows", int)) * len(self.demands)
 
+    @property
+    def alternatives(self) -> int:
+        """The number of answers per customer and method."""
+        most = self.config.get("alternatives", 1)
+        return most if isinstance(most, int) else 1
+
+    @property
+    def most_answers(self) -> list[int]:
+        """How many answers each method may have for a customer."""
+        return [self.alternatives if method.has_alternatives else 1 for method in self.methods]
+
+    @property
+    def levers(self) -> dict[str, list[str]]:
+        """The groups of features that count as one when alternatives are told apart."""
+        found = self.config.get("levers")
+        return {str(k): list(map(str, v)) for k, v in found.items()} if isinstance(found, dict) else {}
+
     def _methods(self) -> list[Any]:
         """Return the methods of the stored config."""
         try:

@@ -21,6 +21,7 @@ from ..run.folder import require_run
 from ..run.groups import CROSSED
 from ..terminal.progress import stage
 from .alarms import check_alarms
+from .alternatives import check_alternatives, nearest_rows
 from .auditor import NO_OWN_INPUTS, Auditor, Inputs
 from .certificates import Certificates
 from .customers import CustomerTable
@@ -198,7 +199,7 @@ class _Verification:
         return self._all_rows
 
     def check_unit(self, unit: Unit, source: Source) -> int:
-        """Check one shard and all its files; return its number of rows."""
+        """Check one shard and all its files; return its number of nearest answers."""
         records, findings = self.records, self.findings
         name = f"counterfactuals/{unit.shard}"
         facts = records.shards.get(name)
@@ -211,7 +212,7 @@ class _Verification:
         self.check_facts(name, facts, table)
         if trees is None or schema is None:
             self.complete = False
-            return len(table)
+            return int(nearest_rows(table).sum())
         asked = ShardQuestion(
             schema,
             trees,
@@ -231,7 +232,14 @@ class _Verification:
             rows = slice(start, start + len(part))
             here = {scenario: (good[rows], pairs[rows]) for scenario, (good, pairs) in valid.items()}
             cohorts = cohorts_of(part, records.cohorts)
-            self.tally.add(block.frame, checked.method, keys, with_intersections(cohorts), here)
+            near = nearest_rows(part)
+            self.tally.add(
+                block.frame[near],
+                checked.method[near],
+                keys,
+                with_intersections({column: values[near] for column, values in cohorts.items()}),
+                {scenario: (good[near], pairs[near]) for scenario, (good, pairs) in here.items()},
+            )
             source.add(unit.dataset, unit.simulation, block.frame, cohorts, checked)
             if self.challenge is not None:
                 self.challenge.add(unit, asked, block, checked)
@@ -239,7 +247,7 @@ class _Verification:
         ids = self.check_complete(name, table, np.concatenate(methods))
         if records.kind == "audit":
             self.check_keys(unit, ids, source)
-        return len(table)
+        return int(nearest_rows(table).sum())
 
     def check_measured(self, unit: Unit, table: pa.Table) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Check the shard's validation.
@@ -262,16 +270,18 @@ class _Verification:
         """Check the manifest's entries about a shard."""
         if not isinstance(facts, dict):
             return
-        counts = {v["values"]: v["counts"] for v in table["status"].value_counts().to_pylist()}
+        nearest = table["status"].filter(pa.array(nearest_rows(table)))
+        counts = {v["values"]: v["counts"] for v in nearest.value_counts().to_pylist()}
         expect, where = self.findings.expect, f"manifest.json: {name}"
         expect("counts", f"{where}: rows", facts.get("rows"), len(table))
         expect("counts", f"{where}: customers", facts.get("customers"), len(table["instance_id"].unique()))
         expect("counts", f"{where}: counts", facts.get("counts"), counts)
 
     def check_complete(self, name: str, table: pa.Table, method: np.ndarray) -> np.ndarray:
-        """Check that each customer of the shard has one row per method; return the ids."""
+        """Check that each customer has one nearest answer per method; return the shard's ids."""
         codes, ids = pd.factorize(table["instance_id"].to_pandas().to_numpy(dtype=object))
-        known = (method >= 0) & (codes >= 0)
+        near, records = nearest_rows(table), self.records
+        known = (method >= 0) & (codes >= 0) & near
         count = np.zeros((len(ids), len(self.records.demands)), dtype=np.int64)
         np.add.at(count, (codes[known], method[known]), 1)
         self.findings.where(
@@ -279,7 +289,9 @@ class _Verification:
             (count != 1).any(axis=1),
             lambda i: f"{name}: {short(ids[i])}: not exactly one row for each method",
         )
-        self.done.rows += len(table)
+        if len(method) == len(table):
+            check_alternatives(name, table, method, records.most_answers, records.levers, self.findings)
+        self.done.rows += int(near.sum())
         self.done.customers += len(ids)
         return np.asarray(ids, dtype=object)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,13 @@ from robustcf.schema.encode import encode
 from robustcf.schema.schema import Value
 from robustcf.support.tolerances import SAME_OBJECTIVE, reached
 
-Key = tuple[int, int]  # row and method
+Found = list[list[Answer]]  # per method, the nearest answer and its alternatives
+Place = tuple[int, int]  # method and alternative
+Key = tuple[int, Place]  # row and place
+
+
+def _each(found: Found) -> Iterator[tuple[Place, Answer]]:
+    return (((j, a), answer) for j, own in enumerate(found) for a, answer in enumerate(own))
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Checks:
     judge: Judge | None
     solver: str
 
-    def results(self, customers: Customers, answers: dict[int, list[Answer]]) -> list[Counterfactual]:
+    def results(self, customers: Customers, answers: dict[int, Found]) -> list[Counterfactual]:
         """Check every answer with the real model and return the results.
 
         Equal customers share their answers. Each shared point is scored and measured once.
@@ -63,12 +69,12 @@ class Checks:
                 continue
             k = customers.position[i]
             row = customers.customer(k)
-            for j, answer in enumerate(answers[i]):
+            for place, answer in _each(answers[i]):
+                found = judged[i, place]
                 if answer.numbers is not None and id(answer) not in measured:
-                    measured[id(answer)] = self._measure(row, j, answer, judged[i, j].encoded)
-                results.append(
-                    self._result(i, j, answer, row, customers.raws[k], judged[i, j], measured.get(id(answer)))
-                )
+                    measured[id(answer)] = self._measure(row, place[0], answer, found.encoded)
+                own = measured.get(id(answer))
+                results.append(self._result(i, place, answer, row, customers.raws[k], found, own))
         return results
 
     def given(self, row: Customer, j: int, point: np.ndarray | None, reason: str | None) -> Answer:
@@ -82,14 +88,14 @@ class Checks:
     def _voting(self, j: int) -> Voting:
         return self.methods[j].voting or self.setting.voting
 
-    def _score(self, customers: Customers, answers: dict[int, list[Answer]]) -> dict[Key, Judged]:
+    def _score(self, customers: Customers, answers: dict[int, Found]) -> dict[Key, Judged]:
         """Score every usable row and every distinct point by the scikit-learn model."""
         forest, schema = self.setting.forest, self.setting.schema
         place: dict[int, int] = {}  # of each answer's point among the distinct points
         points: list[np.ndarray] = []
         targets: list[Label] = []
         for i, found in answers.items():
-            for answer in found:
+            for _, answer in _each(found):
                 if answer.numbers is not None and id(answer) not in place:
                     place[id(answer)] = len(points)
                     points.append(answer.numbers)
@@ -105,11 +111,11 @@ class Checks:
             scores, predicted = forest.judged_scores(rows, voting)
             for i, found in answers.items():
                 before, column = customers.position[i], forest.class_index(customers.targets[i])
-                for j, answer in enumerate(found):
-                    if self._voting(j) != voting:
+                for where, answer in _each(found):
+                    if self._voting(where[0]) != voting:
                         continue
                     at = before if answer.numbers is None else first + place[id(answer)]
-                    judged[i, j] = Judged(
+                    judged[i, where] = Judged(
                         rows[at],
                         float(scores[before, column]),
                         float(scores[at, column]),
@@ -132,32 +138,30 @@ class Checks:
         judge: Judge,
         judged: dict[Key, Judged],
         customers: Customers,
-        answers: dict[int, list[Answer]],
+        answers: dict[int, Found],
     ) -> dict[Key, Judged]:
         """Replace the forest's scores by the judge's, with one call per voting."""
         points = {
-            (i, j): point_after(
+            (i, (j, a)): point_after(
                 self.setting.schema,
                 customers.numbers[i],
-                answers[i][j].numbers,
+                answers[i][j][a].numbers,
                 customers.raws[customers.position[i]],
             )[0]
-            for i, j in judged
-            if answers[i][j].numbers is not None
+            for i, (j, a) in judged
+            if answers[i][j][a].numbers is not None
         }
         result = {}
         for voting, before in customers.verdicts.items():
-            keys = [key for key in judged if self._voting(key[1]) == voting]
+            keys = [key for key in judged if self._voting(key[1][0]) == voting]
             pointed = [key for key in keys if key in points]
             found = verdicts_of(judge, [points[key] for key in pointed], voting)
             after = dict(zip(pointed, found, strict=True))
-            for i, j in keys:
-                mine = before[customers.position[i]]
-                column = self.setting.forest.class_index(customers.targets[i])
-                end = after.get((i, j), mine)
-                result[i, j] = judged[i, j].overruled(
-                    mine, end, column, 2 * self.setting.forest.score_rounding
-                )
+            rounding = 2 * self.setting.forest.score_rounding
+            for key in keys:
+                mine = before[customers.position[key[0]]]
+                column = self.setting.forest.class_index(customers.targets[key[0]])
+                result[key] = judged[key].overruled(mine, after.get(key, mine), column, rounding)
         return result
 
     def _measure(self, row: Customer, j: int, answer: Answer, encoded: np.ndarray) -> _Measured:
@@ -174,17 +178,18 @@ class Checks:
     def _result(
         self,
         i: int,
-        j: int,
+        place: Place,
         answer: Answer,
         row: Customer,
         raw: dict[str, Value],
         judged: Judged,
         measured: _Measured | None,
     ) -> Counterfactual:
-        method, forest = self.methods[j], self.setting.forest
+        method, forest = self.methods[place[0]], self.setting.forest
         threshold = forest.demanded(method.threshold, row.target)
         common: dict[str, Any] = {
             "row": i,
+            "alternative": place[1],
             "target": row.target,
             "threshold": threshold,
             "cutoff": forest.shown_cutoff(row.target),

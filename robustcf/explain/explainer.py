@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ import pandas as pd
 
 from robustcf.certificate.fresh import FreshForests
 from robustcf.counterfactual import Counterfactual
-from robustcf.explain.checks import Checks
+from robustcf.explain.checks import Checks, Found
 from robustcf.explain.customers import Customers, read_customers
+from robustcf.explain.solving import RowSolver
 from robustcf.forest.decision import Rule
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.judge import DecidingJudge, Judge
+from robustcf.methods.alternatives import Levers
 from robustcf.methods.base import Method, Setting, refuse_dependent_trees
-from robustcf.methods.family import Answer, Customer, Family, Tools
+from robustcf.methods.family import Answer, Customer, Family
 from robustcf.methods.joint import settle_joint
 from robustcf.methods.thresholds import Naive
 from robustcf.methods.training import Training
@@ -132,6 +134,44 @@ class Explainer:
         self.setting = Setting(forest, schema, voting, seed, self._checked_rows(training), threads, fresh)
         self._families = self._group()
 
+    def for_method(self, method: Method) -> Explainer:
+        """Return an explainer for one of this explainer's methods; they share the compiled forest."""
+        if method not in self.methods:
+            raise ValueError(f"{method.title} is not a method of this explainer")
+        alone = copy(self)
+        alone.methods = (method,)
+        alone._families = alone._group()
+        return alone
+
+    def under(self, schema: Schema) -> Explainer:
+        """Return this explainer under other constraints on the same columns."""
+        if schema.columns != self.schema.columns:
+            raise ValueError("the schema has other columns than the explainer's")
+        other = copy(self)
+        other.schema, other._best = schema, {}
+        other.setting = replace(self.setting, schema=schema, _thresholds={})
+        other._families = other._group()
+        return other
+
+    def customer(self, row: Row) -> Customer | None:
+        """Return a row as the families take it; None if its decision is favourable already."""
+        customers = self._read(as_frame(row), None)
+        if customers.reasons[0] is not None:
+            raise ValueError(customers.reasons[0])
+        if (dispute := customers.dispute(0, self.voting)) is not None:
+            raise ValueError(dispute)
+        return None if customers.targets[0] == customers.own[0] else customers.customer(0)
+
+    def has_way(self, customer: Customer, seconds: float) -> bool | None:
+        """Return whether an allowed change reaches the score of the only method; None if time is up."""
+        self._require_alternatives()
+        return self._solver.has_way(self.family, customer, seconds)
+
+    @property
+    def family(self) -> Any:
+        """The family of the first method."""
+        return self._families[0][0]
+
     def _group(self) -> list[tuple[Family[Any], list[int]]]:
         """Group the methods by family; each family has the positions of its methods."""
         families: dict[Hashable, tuple[Family[Any], list[int]]] = {}
@@ -168,6 +208,8 @@ class Explainer:
         progress: Callable[[int], None] | None = None,
         *,
         read: Rows | None = None,
+        alternatives: int = 1,
+        levers: Mapping[str, Iterable[str]] | None = None,
     ) -> list[Counterfactual]:
         """Return the counterfactuals of all rows, row by row and then method by method.
 
@@ -177,26 +219,75 @@ class Explainer:
         `read_rows` for these rows, if it is known; they are then not read again.
 
         The certificates of joint methods hold together for all rejected rows of one call.
+
+        `alternatives` is the number of answers per row and method, with the nearest one first (see
+        `alternatives`). Methods that ask for more than a score have one answer.
         """
+        groups = Levers.of(self.schema, levers)
         customers = self._read(rows, read)
         own = self._settled(customers)
         if self.judge is not None and progress is not None:
             progress(0)  # the first row starts now; the judge's time does not count towards it
-        answers: dict[int, list[Answer]] = {}
-        solved: dict[tuple[Label, bytes], list[Answer]] = {}
+        solver = own._solver
+        answers: dict[int, Found] = {}
+        solved: dict[tuple[Label, bytes], Found] = {}
         for k, i in enumerate(customers.usable):
             if (dispute := customers.dispute(k, self.voting)) is not None:
-                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+                answers[i] = [[Answer("error", reason=dispute)] for _ in self.methods]
             elif customers.targets[i] == customers.own[i]:
-                answers[i] = [Answer("already_favourable") for _ in self.methods]
+                answers[i] = [[Answer("already_favourable")] for _ in self.methods]
             else:
                 key = (customers.targets[i], customers.numbers[i].tobytes())
                 if key not in solved:
-                    solved[key] = own._solve(customers.customer(k))
+                    row = customers.customer(k)
+                    solved[key] = solver.answers(row, alternatives, groups)
                 answers[i] = solved[key]
             if progress is not None:
                 progress(k + 1)
         return own._checks.results(customers, answers)
+
+    def alternatives(
+        self, row: Row, k: int = 3, *, levers: Mapping[str, Iterable[str]] | None = None
+    ) -> list[Counterfactual]:
+        """Return the nearest answers that are truly different, nearest first.
+
+        Of two answers, neither changes all features of the other. Each one is the nearest among the points
+        that do not change all features of an answer found before it; a point that only changes features of an
+        earlier one is passed over. `status`, `lower_bound` and `gap` say what is proved.
+
+        Parameters
+        ----------
+        row : mapping
+            The customer, in original units.
+        k : int
+            The number of answers, with the nearest one. If there are fewer, no other exists (this is
+            proved), or the last one has the status `timeout`.
+        levers : mapping of str to list of str, optional
+            Groups of features that count as one. "Features" then means levers; a feature in no group
+            is a lever of its own.
+        """
+        self._require_alternatives()
+        if k < 1:
+            raise ValueError(f"k is {k}; it must be at least 1")
+        return self.explain_many(as_frame(row), alternatives=k, levers=levers)
+
+    def with_few_changes(self, row: Row, most: int = 3) -> list[Counterfactual]:
+        """Return the nearest answers with at most 1, 2, ..., `most` changes.
+
+        `no_recourse` means that so few changes do not suffice (this is proved).
+        """
+        self._require_alternatives()
+        customers = self._read(as_frame(row), None)
+        if not customers.usable or customers.targets[0] == customers.own[0]:
+            return self.explain_many(as_frame(row)) * most
+        found = self._solver.with_few_changes(customers.customer(0), most)
+        return [self._checks.results(customers, {0: [[answer]]})[0] for answer in found]
+
+    def _require_alternatives(self) -> None:
+        if len(self.methods) > 1:
+            raise ValueError("several methods were given; make an explainer for one of them")
+        if not self.methods[0].has_alternatives:
+            raise ValueError(f"{self.methods[0].title} asks for more than a score and has no alternatives")
 
     def check_points(
         self,
@@ -227,13 +318,13 @@ class Explainer:
             the status is `timeout`.
         """
         customers, checks = self._read(rows, read), self._checks
-        answers: dict[int, list[Answer]] = {}
+        answers: dict[int, Found] = {}
         for k, i in enumerate(customers.usable):
             if (dispute := customers.dispute(k, self.voting)) is not None:
-                answers[i] = [Answer("error", reason=dispute) for _ in self.methods]
+                answers[i] = [[Answer("error", reason=dispute)] for _ in self.methods]
                 continue
             answers[i] = [
-                checks.given(customers.customer(k), j, point, reason) for j, point in enumerate(points[i])
+                [checks.given(customers.customer(k), j, point, reason)] for j, point in enumerate(points[i])
             ]
         return checks.results(customers, answers)
 
@@ -264,18 +355,8 @@ class Explainer:
         own = [families[j] for j in range(len(self.methods))]
         return Checks(self.setting, self.methods, own, self.judge, self.engine.name)
 
-    def _solve(self, row: Customer) -> list[Answer]:
-        """Solve one row for all methods; a failure affects only this row."""
-        answers = [Answer("error")] * len(self.methods)
-        for family, members in self._families:
-            begin = time.perf_counter()
-            end = time.monotonic() + self.limits.seconds * len(members)
-            tools = Tools(self.engine, self.limits, self.wants_best_score, self._best, end)
-            try:
-                found = family.answers(row, [self.methods[i] for i in members], tools)
-            except Exception as error:  # it becomes the row's status; the other rows continue
-                found = [Answer("error", reason=f"{type(error).__name__}: {error}") for _ in members]
-            for i, answer in zip(members, found, strict=True):
-                answer.seconds = (time.perf_counter() - begin) / len(found)
-                answers[i] = answer
-        return answers
+    @property
+    def _solver(self) -> RowSolver:
+        return RowSolver(
+            self.methods, self._families, self.engine, self.limits, self.wants_best_score, self._best
+        )

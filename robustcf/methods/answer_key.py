@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -35,6 +35,8 @@ def answer_key(
     seed: int,
     training: str | None,
     versions: Mapping[str, str],
+    alternatives: int = 1,
+    levers: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> str:
     """Return the SHA-256 of everything that determines a method's answers.
 
@@ -54,6 +56,10 @@ def answer_key(
         `training_digest` of the explained forest's training rows. Counts only for methods that use them.
     versions : mapping
         Version of each package in `VERSIONS`.
+    alternatives : int
+        Number of answers. Counts only if the method has alternatives, and so do the levers.
+    levers : sequence of (name, features)
+        Groups of features that count as one.
 
     Examples
     --------
@@ -68,7 +74,7 @@ def answer_key(
     """
     looks_at_rows = method.needs_training
     draws = looks_at_rows or solver not in OWN_SOLVERS
-    determines = {
+    determines: dict[str, Any] = {
         "method": method_value(method),
         "forest": forest,
         "schema": schema,
@@ -79,6 +85,8 @@ def answer_key(
         "training": training if looks_at_rows else None,
         "versions": {name: versions.get(name) for name in VERSIONS},
     }
+    if alternatives > 1 and method.has_alternatives:  # otherwise the key is that of older versions
+        determines["alternatives"] = [alternatives, [[name, list(features)] for name, features in levers]]
     return hashlib.sha256(json.dumps(determines, sort_keys=True).encode()).hexdigest()
 
 

@@ -83,6 +83,11 @@ class Method:
         """Return the key of the family; methods with equal keys are solved together."""
         return ("thresholds", self.voting)
 
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether every point with the score is an answer, so that alternatives can be found."""
+        return self.family_key() == ("thresholds", self.voting)
+
     def check_forest(self, voting: Voting, n_classes: int) -> None:
         """Raise a ValueError if the method does not fit how a forest votes; most methods always do."""
 

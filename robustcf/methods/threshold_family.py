@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,15 @@ import numpy as np
 from robustcf.counterfactual import Status
 from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.methods.family import Answer, Customer, Tools
-from robustcf.problem.build import Leads, build_problem, leads, leaf_votes, score_of, votes_needed
+from robustcf.problem.build import (
+    Leads,
+    build_problem,
+    leads,
+    leaf_votes,
+    own_choice,
+    score_of,
+    votes_needed,
+)
 from robustcf.problem.cells import Geometry, compile_geometry
 from robustcf.problem.moves import Moves, moves_of
 from robustcf.problem.problem import Problem
@@ -64,7 +73,11 @@ class Thresholds:
         # Trees with a single outcome were folded into the first demand.
         folded = demands[0] - int(problem.demand[0])
         solutions = solve_grid(problem, [d - folded for d in demands], tools.engine, tools.limits)
-        answers = [answer_of(s, problem, moves, row.numbers) for s in solutions]
+        own = own_choice(self.geometry, moves, problem)
+        answers = [
+            answer_of(without_idle_moves(s, problem, d - folded, own), problem, moves, row.numbers)
+            for s, d in zip(solutions, demands, strict=True)
+        ]
         stuck = [a for a in answers if a.status == "no_recourse"]
         if stuck and tools.wants_best_score:
             if self.forest.by_plurality:  # the best score counts, whatever the other classes have
@@ -116,6 +129,24 @@ _STATUS: dict[str, Status] = {
     "infeasible": "no_recourse",
     "unknown": "timeout",
 }
+
+
+def without_idle_moves(solution: Solution, problem: Problem, demand: int, own: np.ndarray) -> Solution:
+    """Take back the moves of a solution that cost nothing and are not needed.
+
+    A feature may have moves without a cost (a weight of 0, a cost table). No solver prefers to stay. `demand`
+    is that of the first condition, and `own` the choice that changes nothing.
+    """
+    if solution.choice is None:
+        return solution
+    choice = solution.choice.copy()
+    free = problem.cost[problem.start[:-1] + choice] == 0
+    for f in np.flatnonzero((choice != own) & free):
+        moved, choice[f] = choice[f], own[f]
+        votes = problem.votes_of(choice)
+        if votes[0] < demand or (votes[1:] < problem.demand[1:]).any():
+            choice[f] = moved
+    return replace(solution, choice=choice)
 
 
 def answer_of(solution: Solution, problem: Problem, moves: Moves, numbers: np.ndarray) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from robustcf.forest.forest import Forest, Label, Voting
 from robustcf.problem.cells import Geometry
 from robustcf.problem.moves import Moves
 from robustcf.problem.problem import Problem
-from robustcf.problem.reduction import restrict
-from robustcf.problem.rules import RuleTrees, rule_trees
+from robustcf.problem.reduction import choice_within, restrict
+from robustcf.problem.rules import RuleTrees, Stays, rule_trees, stay_trees
 from robustcf.support.tolerances import TIE_MARGIN, WHOLE_VOTES
 
 OUT_OF_REACH = 2**62  # more votes than any sum of leaves
@@ -161,6 +162,24 @@ def build_problem(geometry: Geometry, moves: Moves, votes: np.ndarray, *demand: 
         if rules is not None:
             cells = _joined(cells, rules)
     return restrict(cells, keep, np.inf)
+
+
+def own_choice(geometry: Geometry, moves: Moves, problem: Problem) -> np.ndarray:
+    """Return the choice that changes nothing, as positions in a problem that is not reduced."""
+    choice = choice_within(problem, geometry.start[:-1] + moves.own)
+    assert choice is not None  # a customer may always stay
+    return choice
+
+
+def with_stays(problem: Problem, own: np.ndarray, conditions: Sequence[Stays]) -> Problem:
+    """Return a problem that is not reduced, with conditions on what stays unchanged.
+
+    `own` is the choice that changes nothing.
+    """
+    if not conditions:
+        return problem
+    trees = stay_trees(conditions, own, np.diff(problem.start), problem.ordered, problem.member.shape[1])
+    return restrict(_joined(problem, trees), np.ones(len(problem.cost), dtype=np.bool_), np.inf)
 
 
 def _with_split_cells(

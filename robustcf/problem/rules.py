@@ -1,13 +1,18 @@
-"""Rules across features as additional trees: links, and the limit on changes.
+"""Rules across features as additional trees: links, the limit on changes, and what must stay.
 
 A rule only asks whether a feature is below, at or above the customer's own place. A link becomes a tree over
 two features, whose leaves vote 1 where the link holds and 0 where it is broken. The demand is one vote per
 link. The limit on changes becomes one tree per movable feature, with a vote where the feature stays. Engines
 thus see only trees, votes and demands.
+
+`Stays` is a condition that no schema holds: of some groups of features, a number must stay unchanged. Options
+that differ from each other, and answers with few changes, are found with it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +22,15 @@ from robustcf.schema.schema import Schema
 
 Entry = tuple[int, int, int, np.ndarray | None]  # feature, first and last option, or a set of categories
 Leaf = tuple[list[Entry], int]  # its box and its vote
+MOVED = ("down", "up")  # the moves of a feature that changes
+
+
+@dataclass(frozen=True)
+class Stays:
+    """A condition: at least `least` of the groups of features stay as they are."""
+
+    groups: tuple[tuple[int, ...], ...]
+    least: int
 
 
 class RuleTrees(NamedTuple):
@@ -64,6 +78,26 @@ def rule_trees(
     conditions = [(links, len(links)), (stays, int(movable.sum()) - (schema.max_changes or 0))]
     asked = [(trees, demand) for trees, demand in conditions if trees]
     return _as_arrays(asked, width) if asked else None
+
+
+def stay_trees(
+    conditions: Sequence[Stays], own: np.ndarray, size: np.ndarray, ordered: np.ndarray, width: int
+) -> RuleTrees:
+    """Return the trees of conditions on what stays, one tree per group of features.
+
+    The arguments are those of `rule_trees`. A group's first leaf holds where all its features stay; the
+    following leaves hold where a first one of them changes.
+    """
+
+    def parts(j: int, moves: tuple[str, ...]) -> list[Entry]:
+        return _parts(j, moves, int(own[j]), int(size[j]), bool(ordered[j]), width)
+
+    def tree(group: tuple[int, ...]) -> list[Leaf]:
+        same = [parts(j, ("same",))[0] for j in group]
+        changed = [([*same[:k], a], 0) for k, j in enumerate(group) for a in parts(j, MOVED)]
+        return [(same, 1), *changed]
+
+    return _as_arrays([([tree(group) for group in c.groups], c.least) for c in conditions], width)
 
 
 def _parts(j: int, moves: tuple[str, ...], own: int, size: int, ordered: bool, width: int) -> list[Entry]:

@@ -56,11 +56,12 @@ def solve_grid(
     engine: Engine,
     limits: Limits,
     known: Sequence[np.ndarray] = (),
+    lower: float = 0.0,
 ) -> list[Solution]:
     """Return the nearest choice at each demand of the first condition.
 
     `problem.demand[0]` is ignored. Choices are positions in `problem`. `known` are choices to start
-    from; they need not reach a demand.
+    from; they need not reach a demand. `lower` is a proved bound on the cost at every demand.
     """
     solutions: dict[int, Solution] = {}
     pool = Pool(problem)
@@ -76,18 +77,18 @@ def solve_grid(
     if isinstance(engine, OwnEngine) and len(costs) > 1:
         shared = Shared(problem, costs)
         nearest = partial(engine.nearest, shared=shared)
-    lower = Lower()
+    bounds = Lower(lower, lower)
     for demand, p in at.items():
         if shared is not None:
             shared.set_demand(p.demand)
-        solution = settled[demand] or _solve_one(p, pool, nearest, limits, lower)
+        solution = settled[demand] or _solve_one(p, pool, nearest, limits, bounds)
         if solution.status == "infeasible":  # every higher demand is infeasible too
             solutions |= {d: solution for d in at if d >= demand}
             break
         solutions[demand] = solution
         if solution.choice is not None:
             pool.add(solution.choice)
-        lower = lower.raised(solution)
+        bounds = bounds.raised(solution)
     return [solutions[demand] for demand in demands]
 
 
@@ -130,6 +131,17 @@ def _in_terms_of(
     if choice is None:
         return replace(solution, outcome=outcome)
     return Solution(outcome, choice, p.objective(choice), solution.nodes)
+
+
+def is_reachable(problem: Problem, engine: Engine, limits: Limits) -> bool | None:
+    """Return whether any choice reaches the demand; None if the search was cut short."""
+    settled = settle(problem)
+    if settled is not None:
+        return settled.choice is not None
+    if find_incumbent(problem, cheapest(problem)) is not None:
+        return True
+    solution = engine.nearest(reduce(problem, math.inf), limits)
+    return None if solution.status == "unknown" else solution.choice is not None
 
 
 def highest_score(problem: Problem, engine: Engine, limits: Limits) -> BestScore:

@@ -11,7 +11,7 @@ from robustcf_jobs.inputs.config import AuditConfig, config_as_json, read_config
 from robustcf_jobs.inputs.errors import TaskFailed
 from robustcf_jobs.run.folder import RunFolder
 
-from tests.helpers.faultworld import SEEDS, SHARDS, assert_whole, small_audit
+from tests.helpers.faultworld import SEEDS, SHARDS, assert_whole, mostly_denied, small_audit
 from tests.helpers.jobworld import run_audit, shards
 from tests.helpers.storage import bucket, copied, resize, small_disk
 
@@ -75,6 +75,38 @@ def test_storage_that_fails_for_good_ends_the_run_and_a_resume_finishes_it(
         assert run_audit(config) == 0
         assert_whole(undisturbed, copied(run, tmp_path / "copy"))
         assert "hush" not in str(config_as_json(read_config(AuditConfig, config)))
+
+
+def test_requests_for_a_customer_do_not_grow_with_the_table(local_ray: Any, tmp_path: Path) -> None:
+    """Four times the customers, files and shards: each shard reads one file, whatever the number of files."""
+    counts = []
+    for files in (8, 32):
+        with bucket() as (proxy, address):
+            folder = tmp_path / str(files)
+            config = small_audit(
+                folder,
+                output=address,
+                shard={"rows": 9},
+                training=None,
+                customers={"data": "customers/*.parquet", "id": "customer"},
+            )
+            (folder / "customers").mkdir()
+            for k in range(files):
+                own = mostly_denied()[:18].assign(customer=[f"{k}-{i}" for i in range(18)])
+                own.to_parquet(folder / f"customers/{k}.parquet")
+            assert run_audit(config) == 0
+            assert len(RunFolder(address).names("counterfactuals")) == 2 * files
+            counts.append(proxy.count / files)
+    assert counts[1] <= 1.1 * counts[0]
+
+
+def test_storage_that_is_far_away_gives_the_same_rows(
+    undisturbed: Path, local_ray: Any, tmp_path: Path
+) -> None:
+    with bucket() as (proxy, address):
+        proxy.delay = 0.03
+        assert run_audit(small_audit(tmp_path, output=address)) == 0
+        assert_whole(undisturbed, copied(RunFolder(address), tmp_path / "copy"))
 
 
 def spoil(path: Path, rng: random.Random) -> None:

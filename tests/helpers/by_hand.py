@@ -88,7 +88,8 @@ def keeping_rules(world: World, points: np.ndarray) -> np.ndarray:
     """Which points break no rule across features."""
     if not world.schema.has_rules:
         return np.ones(len(points), dtype=bool)
-    return np.array([not broken_across(world.schema, world.numbers, p) for p in points])
+    before = world.numbers
+    return np.array([not broken_across(world.schema, before, p) for p in points])
 
 
 def reaches(score: np.ndarray, tau: float, n: int, voting: str, first: bool) -> np.ndarray:
@@ -122,14 +123,41 @@ def wins(scores: np.ndarray, tau: float, c: int, n: int, voting: str) -> np.ndar
     return ahead & (votes[:, c] >= n * tau - 1e-9)
 
 
-def solve_by_hand(world: World) -> Truth:
-    """Every product of candidates, scored by the real model."""
+@dataclass
+class Everything:
+    """Every allowed point that the model can tell apart, with its cost and its score for each class."""
+
+    own: Any
+    target: Any
+    points: np.ndarray
+    cost: np.ndarray
+    scores: np.ndarray
+    place: int  # of the target among the classes
+
+    @property
+    def score(self) -> np.ndarray:
+        return self.scores[:, self.place]
+
+    def reaching(self, world: World, tau: float) -> np.ndarray:
+        """Which points reach a threshold and flip the decision."""
+        forest = world.forest
+        n = len(forest)
+        if world.cut is None:
+            return flips(self.scores, tau, self.place, n, world.voting)
+        if world.voting == "soft":
+            return self.score >= max(tau, world.cut.least(self.target) + 1e-9) - 1e-12
+        ok = world.cut.reached(self.scores, self.target, forest.classes, n)
+        return ok & (np.rint(self.score * n) >= n * tau - 1e-9)
+
+
+def everything_by_hand(world: World) -> Everything:
+    """Every product of candidates, scored by the real model; no points if the decision is favourable."""
     forest, schema = world.forest, world.schema
     own = world.own
     target = world.target if world.target is not None else next(c for c in forest.classes if c != own)
-    truth = Truth(own, target)
+    k, place = len(forest.classes), forest.classes.index(target)
     if own == target:
-        return truth
+        return Everything(own, target, np.zeros((0, len(schema))), np.zeros(0), np.zeros((0, k)), place)
     candidates = candidates_of(world)
     grids = np.meshgrid(*[numbers for numbers, _ in candidates], indexing="ij")
     prices = np.meshgrid(*[costs for _, costs in candidates], indexing="ij")
@@ -138,21 +166,24 @@ def solve_by_hand(world: World) -> Truth:
     kept = keeping_rules(world, points)
     points, cost = points[kept], cost[kept]
     if not len(points):
+        return Everything(own, target, points, cost, np.zeros((0, k)), place)
+    scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
+    return Everything(own, target, points, cost, scores, place)
+
+
+def solve_by_hand(world: World) -> Truth:
+    """The least distances, and the best score, among all points."""
+    found = everything_by_hand(world)
+    truth = Truth(found.own, found.target)
+    if found.own == found.target:
+        return truth
+    if not len(found.points):
         truth.distances = dict.fromkeys(world.taus)
         return truth
-    c = forest.classes.index(target)
-    scores = scores_by_model(forest.judge, encode(schema, points), world.voting)
-    score = scores[:, c]
     for tau in world.taus:
-        if world.cut is None:
-            ok = flips(scores, tau, c, len(forest), world.voting)
-        elif world.voting == "soft":
-            ok = score >= max(tau, world.cut.least(target) + 1e-9) - 1e-12
-        else:
-            ok = world.cut.reached(scores, target, forest.classes, len(forest))
-            ok &= np.rint(score * len(forest)) >= len(forest) * tau - 1e-9
-        truth.distances[tau] = float(cost[ok].min()) if ok.any() else None
-    truth.best_score = float(score.max())
-    near = [float(cost[score >= truth.best_score - slack].min()) for slack in (2e-9, 1e-13)]
+        ok = found.reaching(world, tau)
+        truth.distances[tau] = float(found.cost[ok].min()) if ok.any() else None
+    truth.best_score = float(found.score.max())
+    near = [float(found.cost[found.score >= truth.best_score - slack].min()) for slack in (2e-9, 1e-13)]
     truth.best_distances = (near[0], near[1])  # scores that differ in the last bits are one score
     return truth

@@ -22,11 +22,12 @@ SILENCE = 5.0  # seconds without a byte; the client gives a request up after thr
 class Proxy:
     """Hands requests on to an S3 server, or fails them: every other by a 503, else by hanging up.
 
-    `silent`: it says nothing for a while before it hangs up.
+    `silent`: it says nothing for a while before it hangs up. `delay`: seconds added to each request.
     """
 
     def __init__(self, port: int) -> None:
         self.target, self.count, self.failed, self.silent = port, 0, 0, False
+        self.delay = 0.0
         self.fails: Verdict = lambda number, verb, path: False
         lock, proxy = threading.Lock(), self
 
@@ -50,6 +51,7 @@ class Proxy:
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                     return
+                time.sleep(proxy.delay)
                 proxy.hand_on(self, body)
 
             def body(self) -> bytes:

@@ -125,6 +125,35 @@ def make_worlds(seed: int, n: int = 2, *, rules: bool = True, cutoffs: bool = Fa
     return [_decided(third, w) if cutoffs and third.random() < 0.5 else w for w in worlds]
 
 
+def roomy_world(seed: int) -> World:
+    """A world in which several sets of features can flip the decision, with constraints in half of them."""
+    rng = np.random.default_rng([seed, 3])
+    while True:
+        features = [random_feature(rng, f"f{i}") for i in range(rng.integers(4, 7))]
+        schema = Schema(tuple(replace(f, action="free", allowed=None, lower=None) for f in features))
+        if any(f.n_columns == 0 for f in features):
+            continue
+        frame = random_rows(rng, schema, 60)
+        X = encode(schema, read_rows(schema, frame, missing=True).numbers)
+        spread = X.std(axis=0)
+        value = (X / np.where(spread > 0, spread, 1)) @ rng.choice([-1, 1], X.shape[1])
+        y = (value > np.median(value)).astype(int)
+        model = RandomForestClassifier(
+            int(rng.integers(4, 9)),
+            max_depth=int(rng.integers(1, 3)),
+            max_features=1,
+            random_state=int(rng.integers(2**31)),
+        )
+        forest = Forest.from_sklearn(model.fit(X, y)) if 0 < y.sum() < len(y) else None
+        if forest is None or not 20 <= points_of(schema, forest) <= MOST_POINTS:
+            continue
+        world = _draw(rng, schema, forest, frame)
+        world = replace(world, taus=(float(rng.choice([0.5, 0.5, 0.6, 0.7])),))
+        if world.own == (world.target if world.target is not None else 2):
+            continue
+        return _constrained(rng, world, True) if rng.random() < 0.5 else world
+
+
 def _decided(rng: np.random.Generator, world: World) -> World:
     """The same world with a cut-off, of the target's score or, with two classes, of the other's."""
     forest, n = world.forest, len(world.forest)

@@ -1,9 +1,10 @@
-"""The bars that take minutes: memory of a large audit, speed of two workers, ten million rows reduced."""
+"""The bars that take minutes: memory of a large audit, two workers, far storage, ten million rows reduced."""
 
 import json
 import os
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from robustcf_jobs.run.columns import COUNTERFACTUALS, VALIDATION
 
 import robustcf as rc
-from tests.helpers.jobworld import Command, customers, make_audit, make_forest, shards
+from tests.helpers.jobworld import Command, customers, make_audit, make_forest, shards, write_config
+from tests.helpers.storage import bucket
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 CUSTOMERS = int(os.environ.get("ROBUSTCF_SCALE_CUSTOMERS", "200000"))
@@ -83,6 +85,35 @@ def steady_speed(run: Path) -> float:
     facts = json.loads((run / "manifest.json").read_text())["shards"]
     ends = sorted((p.stat().st_mtime, facts[f"counterfactuals/{p.name}"]["customers"]) for p in shards(run))
     return float(sum(n for _, n in ends[2:]) / (ends[-1][0] - ends[1][0]))
+
+
+def test_storage_thirty_milliseconds_away_costs_less_than_a_third(tmp_path: Path) -> None:
+    """Input and output in a bucket. The first run only warms up Ray's workers. Meant for a quiet machine."""
+    from robustcf_benchmarks.linear import make_audit as make_trivial_audit
+    from robustcf_jobs.audit.audit import audit
+    from robustcf_jobs.cluster.session import session
+    from robustcf_jobs.inputs.config import AuditConfig, read_config
+    from robustcf_jobs.run.folder import RunFolder
+
+    seconds: dict[float, list[float]] = {0.0: [], 0.03: []}
+    customers = int(os.environ.get("ROBUSTCF_FAR_CUSTOMERS", "100000"))
+    with bucket() as (proxy, address), session("local", cpus=2):
+        config = make_trivial_audit(tmp_path, customers)
+        table = RunFolder(address.replace("/run?", "/in?"))
+        table.publish("customers.parquet", (tmp_path / "customers.parquet").read_bytes())
+        about = tomllib.loads(config.read_text())
+        about["customers"]["data"] = address.replace("/run?", "/in/customers.parquet?")
+        about["shard"] = {"rows": customers // 16}
+        for number, delay in enumerate([0.0, 0.0, 0.03, 0.0, 0.03]):
+            proxy.delay = delay
+            about["output"] = address.replace("/run?", f"/run-{number}?")
+            begin = time.monotonic()
+            assert audit(read_config(AuditConfig, write_config(config, about))) == 0
+            if number:
+                seconds[delay].append(time.monotonic() - begin)
+    near, far = min(seconds[0.0]), min(seconds[0.03])
+    report(customers=customers, near=near, far=far, ratio=far / near)
+    assert far <= 1.3 * near
 
 
 def test_ten_million_rows_are_reduced_in_little_memory(tmp_path: Path) -> None:
