@@ -82,17 +82,18 @@ def explain_shard(
     frame, ids, cohorts = customers_of(job, tables)
     read = read_rows(job.schema, frame, missing=forest.accepts_missing)
     usable = np.array([reason is None for reason in read.reasons], dtype=bool)
-    first, distinct_of = distinct(read.numbers, usable)
+    keys = row_keys(read.numbers)
+    first, distinct_of = distinct(keys, usable)
     answers = _Answers(job, forest, training, fresh or (), frame, read, usable, first)
     if job.judge is None:  # the customers' own model decides on raw rows, in the guarded process
         answers.answer_favourable()
     if job.previous is not None:
         answers.use_earlier(number)
     if job.pilots is not None:
-        answers.use_pilots(job.pilots)
+        answers.use_pilots(job.pilots, keys)
     answers.solve_rest()
     lines = Lines(answers.table, answers.at[distinct_of], answers.solved, answers.copied)
-    return publish(job, number, lines, ids, cohorts, row_keys(read.numbers), begin)
+    return publish(job, number, lines, ids, cohorts, keys, begin)
 
 
 def customers_of(
@@ -259,11 +260,9 @@ class _Answers:
             self.at[pair] = -1
             self.copied -= 1
 
-    def use_pilots(self, table: pa.Table) -> None:
-        """Take the answers that the pilot found for customers of this shard."""
-        usable = [d for d, i in enumerate(self.first) if self.usable[i]]
-        keys = row_keys(self.numbers[self.first[usable]])
-        row_of = {key.hex(): d for d, key in zip(usable, keys, strict=True)}
+    def use_pilots(self, table: pa.Table, keys: list[bytes]) -> None:
+        """Take the answers that the pilot found for customers of this shard; `keys` are the rows' digests."""
+        row_of = {keys[i].hex(): d for d, i in enumerate(self.first) if self.usable[i]}
         starts, names = answer_starts(table), table["instance_id"].to_pylist()
         methods = len(self.job.question.methods)
         taken: list[int] = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from itertools import combinations
 from typing import Any, cast
 
@@ -22,12 +21,13 @@ from robustcf.stats import bin_of, exact_sums
 from ..run.advice import advice_rows
 from ..run.folder import RunFolder
 from ..run.groups import crossed_name, crossed_value
-from ..run.reader import at_once, open_shard, read_shard
+from ..run.reader import read_both
 
 KEY = ("dataset", "method", "alpha", "beta", "parameter", "voting", "n_trees")
 GROUP = (*KEY, "cohort", "cohort_value")
 _COLUMNS = [*KEY, "simulation", "instance_id", "cohort", "status", "distance", "n_changed", "seconds"]
 _COLUMNS += ["score_after", "threshold", "verified", "certified"]
+_MEASURED = ("instance_id", "scenario", "valid")
 _UNSOLVED = ("already_favourable", "invalid_input")
 Group = tuple[Any, ...]
 
@@ -115,7 +115,7 @@ def partial_of(
     paper.
     """
     total: dict[Group, Part] = {}
-    for shard, (table, validation) in zip(shards, at_once(run, partial(_read, run), shards), strict=True):
+    for shard, (table, validation) in zip(shards, read_both(run, shards, _COLUMNS, _MEASURED), strict=True):
         if not len(table):
             continue
         valid = {} if validation is None else dict(_validations(shard, table, validation))
@@ -145,15 +145,6 @@ def _codes(frame: pd.DataFrame) -> tuple[np.ndarray, list[Group]]:
         tuple(None if pd.isna(v) else v for v in row) for row in frame.iloc[first].itertuples(index=False)
     ]
     return codes, keys
-
-
-def _read(run: RunFolder, shard: str) -> tuple[pa.Table, pa.Table | None]:
-    """Return a shard's counterfactuals and, if there are any, their validations."""
-    table = read_shard(run, "counterfactuals", shard, _COLUMNS)
-    if not len(table) or (file := open_shard(run, "validation", shard)) is None:
-        return table, None
-    with file:
-        return table, file.read(columns=["instance_id", "scenario", "valid"])
 
 
 def _validations(shard: str, table: pa.Table, validation: pa.Table) -> Iterator[tuple[str, np.ndarray]]:

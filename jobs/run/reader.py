@@ -88,6 +88,22 @@ def _completed(
     return completed(table.drop_columns("alternative") if extra else table, columns)
 
 
+def read_both(
+    run: RunFolder, names: Sequence[str], columns: Sequence[str], validation: Sequence[str]
+) -> Iterator[tuple[pa.Table, pa.Table | None]]:
+    """Yield the counterfactuals of each shard, and the columns of their validations, if there are any."""
+
+    def read(name: str) -> tuple[pa.Table, pa.Table | None]:
+        table = read_shard(run, "counterfactuals", name, columns)
+        if not len(table) or (file := open_shard(run, "validation", name)) is None:
+            return table, None
+        with file:
+            found = file.read(columns=_needed("validation", validation))
+            return table, _completed(found, "validation", validation, alternatives=False)
+
+    return at_once(run, read, names)
+
+
 def read_blocks(
     run: RunFolder,
     folder: Folder,

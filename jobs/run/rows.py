@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,15 +115,15 @@ def canonical(feature: Feature, value: Any) -> str:
     return str(feature.value(float(value))) if feature.is_number else str(value)
 
 
-def distinct(numbers: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct(keys: Sequence[bytes], usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where each distinct row first occurs, and each row's number among them.
 
-    Unusable rows are never merged, because each has its own reason.
+    `keys` are the rows' digests. Unusable rows are never merged, because each has its own reason.
     """
-    keys: list[Any] = row_keys(numbers)
+    names = np.array(keys, dtype=object)
     for i in np.flatnonzero(~usable):
-        keys[i] = int(i)
-    codes, _ = pd.factorize(np.array(keys, dtype=object))  # in order of appearance
+        names[i] = int(i)
+    codes, _ = pd.factorize(names)  # in order of appearance
     return np.unique(codes, return_index=True)[1], codes.astype(np.int64)
 
 

@@ -16,7 +16,7 @@ def find_incumbent(problem: Problem, start: np.ndarray) -> np.ndarray | None:
 
     `start` is the starting choice, normally the customer's own.
     """
-    if problem.has_closed_tree:
+    if (problem.tree_start[1:] == problem.tree_start[:-1]).any():
         return None
     choice, found = _find(problem, np.ascontiguousarray(start), _EXPONENTS[:1])
     return choice if found else None
