@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import typer
 from sklearn.ensemble import RandomForestClassifier
 
 from robustcf import Forest, Judge, Schema
@@ -19,6 +20,7 @@ from robustcf.schema.encode import encode, read_rows
 from ..inputs.config import Training
 from ..inputs.errors import BadInput, reporting_bad_input
 from ..inputs.model_file import OpenedModel, is_whole, open_model, raw_rows
+from ..inputs.schema_file import advised_action
 from ..inputs.secrets import without_secrets
 from ..inputs.tables import column_names, plan_table, read_chunk
 from ..validate.forests import load_training
@@ -95,6 +97,8 @@ def customer_of_table(
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
         read, ranges = _schema(opened, schema, customer, training)
+        if opened.read is not None and schema is None:
+            typer.echo(f"robustcf: {_all_free(read)}", err=True)
         raw = _find(customer, read)
         rows = load_training(training, read, opened.forest) if training is not None else None
     name = without_secrets(model).rstrip("/").rpartition("/")[2]
@@ -107,6 +111,16 @@ def customer_of_table(
         None if rows is None else (rows.X, rows.y),
         {"model": without_secrets(model), "customer": customer.id, "row": customer.row},
         None if opened.read is None else opened.read.judge(read),
+    )
+
+
+def _all_free(schema: Schema) -> str:
+    """Warn that nothing says which columns a customer can change."""
+    names = ", ".join(feature.name for feature in schema.features if advised_action(feature) is not None)
+    even = f", even {names}" if names else ""
+    return (
+        f"without a schema, advice may change every column{even}; write one with `robustcf schema`, edit it, "
+        "and give it with --schema"
     )
 
 
