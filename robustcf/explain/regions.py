@@ -62,8 +62,6 @@ class Region:
 def region_of(explainer: Explainer, row: Row, cf: Counterfactual) -> Region | None:
     """Return the region around an answer that works; None if the time limit was reached.
 
-    The result is also None if the scores of other classes decide too: a plurality below one half.
-
     Parameters
     ----------
     explainer : Explainer
@@ -80,9 +78,6 @@ def region_of(explainer: Explainer, row: Row, cf: Counterfactual) -> Region | No
     customer = alone.customer(row)
     assert customer is not None  # the answer works, so the row was rejected
     after = read_rows(rules_free, cf.point, missing=True).numbers[0]
-    family: Any = alone.family
-    if family.leads(customer.target, family.demands(customer.target, alone.methods)).demand:
-        return None
     return _Box(alone, customer, after).grown()
 
 
