@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from robustcf.forest.decision import RULES
-
 from ..inputs.errors import BadInput
 
 Trees = Annotated[int, typer.Option(min=1, help="Number of trees in the forest.")]
@@ -47,6 +45,8 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, local or 
 
 def check_cutoff(cutoff: float | None, score_of: str | None, decision: str | None = None) -> None:
     """Raise BadInput unless the options of the decision fit together."""
+    from robustcf.forest.decision import RULES  # loads numpy, which --help does not need
+
     if decision is not None and decision not in RULES:
         raise BadInput(f"--decision is {decision!r}; choose {' or '.join(RULES)}")
     if decision == "plurality" and cutoff is not None:

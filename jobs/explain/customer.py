@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import typer
 from sklearn.ensemble import RandomForestClassifier
 
 from robustcf import Forest, Judge, Schema
@@ -38,6 +37,7 @@ class CustomerWithModel:
     training: tuple[np.ndarray, np.ndarray] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     judge: Judge | None = None
+    warning: str | None = None
 
     @property
     def decision(self) -> Label | None:
@@ -97,8 +97,6 @@ def customer_of_table(
     with reporting_bad_input(ValueError):
         opened = open_model(model, trust_pickle)
         read, ranges = _schema(opened, schema, customer, training)
-        if opened.read is not None and schema is None:
-            typer.echo(f"robustcf: {_all_free(read)}", err=True)
         raw = _find(customer, read)
         rows = load_training(training, read, opened.forest) if training is not None else None
     name = without_secrets(model).rstrip("/").rpartition("/")[2]
@@ -111,6 +109,7 @@ def customer_of_table(
         None if rows is None else (rows.X, rows.y),
         {"model": without_secrets(model), "customer": customer.id, "row": customer.row},
         None if opened.read is None else opened.read.judge(read),
+        None if opened.read is None or schema is not None else _all_free(read),
     )
 
 

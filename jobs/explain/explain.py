@@ -101,6 +101,8 @@ def run(customer: CustomerWithModel, request: Request, as_json: bool) -> None:
     if request.plot is not None and not request.plot.lower().endswith(PICTURES):
         raise BadInput(f"--plot {request.plot}: the file name must end in {', '.join(PICTURES)}")
     done = explain(customer, request)
+    if customer.warning is not None:
+        typer.echo(f"robustcf: {customer.warning}", err=True)
     if as_json:
         typer.echo(escaped(json.dumps(_record(done), indent=2, ensure_ascii=False, allow_nan=False)))
     else:

@@ -75,7 +75,7 @@ def test_the_summary_counts_certificates_and_what_validation_measured(night: Pat
     run = night / "run"
     summary = pd.read_parquet(run / "summary/summary.parquet")
     new = ["validity_reached_low", "validity_reached_high", "n_certified", "held", "held_low", "held_high"]
-    assert list(summary.columns[-6:]) == new
+    assert list(summary.columns[-7:]) == [*new, "threshold"]
     valid = pd.read_parquet(run / "validation")
     whole = summary[(summary["cohort"] == "") & (summary["method"] == "certified")]
     assert len(whole) == 4
@@ -117,7 +117,7 @@ def test_runs_of_versions_without_certificates_are_summarised_and_reported(
         pq.write_table(table.drop_columns([field.name for field in CERTIFICATE.values()]), path)
         names.append(path.name)
     summary = pq.read_table(tmp_path / "run/summary/summary.parquet")
-    pq.write_table(summary.select(summary.column_names[:-6]), tmp_path / "run/summary/summary.parquet")
+    pq.write_table(summary.select(summary.column_names[:-7]), tmp_path / "run/summary/summary.parquet")
     total = partial_of(folder, names, [], 4, True)
     assert sum(part.points for part in total.values()) > 20
     assert {part.certified for part in total.values()} == {0}

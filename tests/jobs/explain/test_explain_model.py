@@ -43,7 +43,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*arguments: str) -> str:
     result = CliRunner().invoke(app, ["explain", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def own(files: Path, *more: str) -> tuple[str, ...]:
