@@ -149,16 +149,16 @@ def with_reachable_thresholds(rng: np.random.Generator, world: World) -> World:
 
 
 def robx_question(world: World, seed: int) -> Question | None:
-    """The question of RobX, which claims nothing but `no_recourse`, where no point reaches the majority."""
-    truth = solve_by_hand(replace(world, taus=(0.5,)))
+    """The question of RobX, which claims nothing but `no_recourse`, where no point flips the decision."""
+    truth = solve_by_hand(replace(world, taus=(0.0,)))
     if truth.own == truth.target:
         return None
     X, y = training_of(world, seed)
     label = scores_by_model(world.forest.judge, X, world.voting).argmax(axis=1)
     if len(set(label.tolist())) < len(world.forest.classes):  # RobX wants rows of every class
         return None
-    status = "no_recourse" if truth.distances[0.5] is None else "heuristic"
-    least = truth.distances[0.5] or 0.0
+    status = "no_recourse" if truth.distances[0.0] is None else "heuristic"
+    least = truth.distances[0.0] or 0.0
     expected = [Expected(0.5, status, (least, math.inf), best_score=truth.best_score)]
     return Question(world, [rc.RobX(k=20)], (X, y), expected)
 
