@@ -63,7 +63,7 @@ class Cutoff:
         """The cut-off of the other of two classes.
 
         >>> Cutoff(0.7, strict=False).opposite
-        Cutoff(score=0.3, strict=True)
+        Cutoff(score=0.3, strict=True, classes=2)
         """
         return Cutoff(float(1 - Fraction(repr(self.score))), not self.strict)
 
@@ -75,7 +75,7 @@ def as_cutoff(cutoff: float | Cutoff) -> Cutoff:
     """Return a number as a cut-off: at least this score, and more than it at 1/2.
 
     >>> as_cutoff(0.5) == MAJORITY, as_cutoff(0.7)
-    (True, Cutoff(score=0.7, strict=False))
+    (True, Cutoff(score=0.7, strict=False, classes=2))
     """
     return cutoff if isinstance(cutoff, Cutoff) else Cutoff(cutoff, strict=cutoff == 0.5)
 

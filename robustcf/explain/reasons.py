@@ -18,12 +18,11 @@ from robustcf.problem.moves import moves_of
 from robustcf.schema.encode import encode
 from robustcf.schema.feature import Value
 from robustcf.schema.lifting import constraints_of, lifted
+from robustcf.support.tolerances import SAME_SCORE
 
 if TYPE_CHECKING:
     from robustcf.explain.explainer import Explainer
     from robustcf.schema.encode import Row
-
-LEAST_GAIN = 1e-9  # smaller differences of scores are rounding
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,9 @@ def reasons_of(explainer: Explainer, row: Row) -> tuple[Reason, ...]:
     for j, feature in enumerate(schema.features):
         mine = feature_of == j
         gains = scores[1:][mine] - scores[0]
-        if gains.max(initial=0.0) <= LEAST_GAIN:
+        if gains.max(initial=0.0) <= SAME_SCORE:
             continue
-        numbers = points[mine, j][gains >= gains.max() - LEAST_GAIN]
+        numbers = points[mine, j][gains >= gains.max() - SAME_SCORE]
         nearest = float(numbers[np.abs(numbers - own[j]).argmin()])
         direction: Literal["up", "down", "changed"] = "changed"
         if feature.ordered:

@@ -31,7 +31,7 @@ class Decision:
     >>> from robustcf.thresholds import as_cutoff
     >>> repaid = Decision("repaid", as_cutoff(0.7))
     >>> repaid.for_class("repaid", 2), repaid.for_class("default", 2)
-    (Cutoff(score=0.7, strict=False), Cutoff(score=0.3, strict=True))
+    (Cutoff(score=0.7, strict=False, classes=2), Cutoff(score=0.3, strict=True, classes=2))
     """
 
     label: Label
