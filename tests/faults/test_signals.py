@@ -119,9 +119,9 @@ def test_sigterm_at_any_moment_is_one_line(tmp_path: Path, own_tmp: Path, seed: 
 
 
 @pytest.mark.parametrize("command", ["explain", "demo"])
-def test_ctrl_c_ends_a_solver_that_stores_nothing_at_once(command: str) -> None:
-    """`explain` obeyed after a minute, when its solver returned, and said that work was kept."""
-    hard = ["explain", "synthetic-credit", "--row", "0", "--trees", "3000", "--depth", "14"]
+def test_ctrl_c_ends_a_command_that_stores_nothing_at_once(command: str) -> None:
+    """`explain` obeyed after a minute, when compiled code returned, and said that work was kept."""
+    hard = ["explain", "synthetic-credit", "--row", "0", "--trees", "3000", "--depth", "14", "--certify"]
     started = Command(*(hard if command == "explain" else ["demo", "--retrain", "5000"]))
     time.sleep(8.0)
     assert started.process.poll() is None
