@@ -37,7 +37,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/architecture.md"
 MOST_FILES = 84  # of the whole way: it has one file less when both runs have manifests of the same length
 LOADING = "robustcf/support/jit.py"  # machine code is loaded once per process, not once per customer
-BY_THE_CLOCK = ("._beat", "._tick", "._show", ".show", ".record", "Capacity.idle")  # on a busy machine they are called more often
+# Called by the clock, so more often on a busy machine:
+BY_THE_CLOCK = ("._beat", "._tick", ".show", ".record", "Capacity.idle")
 Chain = tuple[str, ...]
 
 
