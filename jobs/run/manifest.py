@@ -27,6 +27,7 @@ from ..inputs.config import config_as_json, config_hash
 from ..inputs.errors import BadInput, TaskFailed, one_line
 from ..inputs.method_tables import methods_of
 from ..terminal.progress import stage
+from .columns import COUNTERFACTUALS, VALIDATION
 from .folder import BROKEN, FORMAT, Published, RunFolder
 from .manifest_shape import counts_are_sound
 from .planned import planned_shards, run_fingerprint
@@ -173,6 +174,7 @@ def finished_shards(
     return done
 
 
+COLUMNS = {"counterfactuals": COUNTERFACTUALS.names, "validation": VALIDATION.names}
 NOTED = ("rows", "customers", "counts", "solved", "copied", "detectors", "fresh", "log")
 
 
@@ -182,18 +184,24 @@ def check_files(run: RunFolder, names: Sequence[str]) -> list[tuple[Published, d
     for name in names:
         content = run.read(name)
         try:
-            note = whole_note(content)
+            note = whole_note(content, COLUMNS.get(name.split("/")[0]))
         except BROKEN:
             continue  # the run makes a broken shard again
         found.append((Published(name, len(content), hashlib.sha256(content).hexdigest()), note))
     return found
 
 
-def whole_note(content: bytes) -> dict[str, Any]:
-    """Return the note in a shard's footer after checking every page of the shard."""
+def whole_note(content: bytes, columns: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the note in a shard's footer after checking every page of the shard, and its columns.
+
+    No checksum protects the footer: one wrong bit there can rename a column.
+    """
     with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
         note: dict[str, Any] = parse_json((file.schema_arrow.metadata or {}).get(b"robustcf", b"{}"))
         rows = sum(len(batch) for batch in file.iter_batches(16_384))
+        names = file.schema_arrow.names
+    if columns is not None and names != list(columns):
+        raise ValueError("the shard has other columns")
     if not counts_are_sound(note) or note.get("rows", rows) != rows:
         raise ValueError("the shard's note has wrong counts or another number of rows than the shard")
     return note

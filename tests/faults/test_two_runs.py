@@ -15,6 +15,11 @@ from tests.helpers.storage import bucket, copied
 TIMES = [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 20))]
 
 
+def said_in(output: str) -> list[str]:
+    """The lines that are no progress."""
+    return [line for line in output.splitlines() if not line.startswith('{"stage"')]
+
+
 def one_wins(first: Path, second: Path) -> int:
     """Start both at once, with different cuts; returns which of them did the run."""
     both = [
@@ -24,7 +29,7 @@ def one_wins(first: Path, second: Path) -> int:
     ended = [command.finish() for command in both]
     assert sorted(code for code, _ in ended) == [0, 2], ended
     loser = next(output for code, output in ended if code == 2)
-    assert len(loser.splitlines()) == 1, loser
+    assert len(said_in(loser)) == 1, loser
     assert "in use by another run (pid " in loser or "belongs to another audit run" in loser
     return [code for code, _ in ended].index(0)
 
@@ -74,7 +79,7 @@ def test_a_run_with_duplicate_ids_leaves_the_other_run_s_folder_alone(
     make_audit(tmp_path / "doubled", frame, output=str(tmp_path / "run"))
     code, output = Command("audit", str(tmp_path / "doubled/audit.toml"), "--cpus", "1").finish()
     assert code == 2, output
-    assert len(output.splitlines()) == 1
+    assert len(said_in(output)) == 1, output
     code, output = command.finish()
     assert code == 0, output
     assert_whole(undisturbed, tmp_path / "run")
@@ -102,7 +107,7 @@ def test_an_output_that_is_moved_away_can_be_moved_back(undisturbed: Path, tmp_p
     command.wait_for(lambda: len(shards(run)) > 1)
     run.rename(tmp_path / "elsewhere")
     code, output = command.finish()
-    said = [line for line in output.splitlines() if not line.startswith('{"stage"')]
+    said = said_in(output)
     assert code == 1, output
     assert len(said) == 1, output
     assert "was moved away or removed during the run; move it back and run the same command" in said[0]
